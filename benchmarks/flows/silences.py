@@ -3,9 +3,10 @@
     python -m benchmarks.flows.silences --only run run-on-shards --labels 1000000
 
 Each command runs in a terminal of its own, on a simulated campaign. A silence is a stretch in which the
-words on the terminal stay the same; its clock runs on, and is not counted as words. The page lists every
-silence of more than five seconds with what the terminal showed meanwhile, or "nothing". A command that is
-never silent for so long has one row, with its longest silence.
+words on the terminal stay the same; its clock runs on, and is not counted as words. A served campaign
+is asked for one run, for which Prefect looks every ten seconds, and ended as by Ctrl-C. The page lists
+every silence of more than five seconds with what the terminal showed meanwhile, or "nothing". A command
+that is never silent for so long has one row, with its longest silence.
 
 Seconds are those on the wall, which depend on what else the cores are doing. The command runs what it is
 asked for and keeps the other rows of the page; the last column is the day on which a row was measured.
@@ -18,11 +19,14 @@ import os
 import pty
 import re
 import select
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -33,10 +37,12 @@ import pyarrow.parquet as pq
 
 from benchmarks.flows.default_run import ENGINE, Shape, rows_of, write_campaign
 from benchmarks.publish import RESULTS, publish
+from flows.prefect import embedded_server
 
 HEADER = ("command", "size", "took s", "silent s", "the terminal shows", "measured")
 PAGE = RESULTS / "silences.md"
 LONG = 5.0  # seconds
+Meanwhile = Callable[[subprocess.Popen[bytes]], None]  # what happens while a command runs
 UNSEEN = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\u2800-\u28ff]|[━╸╺]|\d+:\d\d:\d\d|-:--:--")
 
 
@@ -60,8 +66,9 @@ def main() -> None:
         _crowdassay(folder, "init", "labels.parquet", "tasks.parquet", "--name", "trial")
         before = rows_of(PAGE.read_text(encoding="utf-8") if PAGE.exists() else "")
         for name in asked.only:
-            size, arguments = COMMANDS[name](folder, asked.labels)
-            took, found = listened(arguments, folder)
+            with _api(folder) if name in ON_A_SERVER else nullcontext():
+                size, arguments = COMMANDS[name](folder, asked.labels)
+                took, found = listened(arguments, folder, ON_A_SERVER.get(name))
             title = f"crowdassay {' '.join(arguments)}"
             before[title] = [(title, size, *row) for row in _rows(took, found)]
             every = [row for rows in before.values() for row in rows]
@@ -90,8 +97,13 @@ def _rows(took: float, found: Sequence[Silence]) -> list[tuple[str, ...]]:
     ]
 
 
-def listened(arguments: Sequence[str], folder: Path) -> tuple[float, list[Silence]]:
-    """Run a command in a terminal; return how long it took, and the stretches without new words."""
+def listened(
+    arguments: Sequence[str], folder: Path, meanwhile: Meanwhile | None = None
+) -> tuple[float, list[Silence]]:
+    """Run a command in a terminal; return how long it took, and the stretches without new words.
+
+    What is to happen meanwhile happens in a thread of its own.
+    """
     ours, theirs = pty.openpty()
     begin = time.perf_counter()
     environment = os.environ | {"COLUMNS": "300", "TERM": "xterm-256color"}
@@ -100,6 +112,8 @@ def listened(arguments: Sequence[str], folder: Path) -> tuple[float, list[Silenc
         stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs,
     )  # fmt: skip
     os.close(theirs)
+    if meanwhile is not None:
+        threading.Thread(target=meanwhile, args=(process,), daemon=True).start()
     found, since, words, text = [], begin, "", ""
     while True:
         ready, _, _ = select.select([ours], [], [], 1.0)
@@ -190,6 +204,39 @@ def _scores(folder: Path, n_labels: int) -> Asked:
     return f"{n_labels:,} scores", ["gate", "scores.parquet", "--state", "gate"]
 
 
+@contextmanager
+def _api(folder: Path) -> Iterator[None]:
+    """Have a Prefect server, with a work pool, as the configured API."""
+    with embedded_server(folder / "prefect") as url:
+        os.environ["PREFECT_API_URL"] = url
+        pool = ["work-pool", "create", "crowd", "--type", "process", "--overwrite"]
+        subprocess.run([sys.executable, "-m", "prefect", *pool], check=True, capture_output=True)
+        try:
+            yield
+        finally:
+            del os.environ["PREFECT_API_URL"]
+
+
+def _request_a_run(process: subprocess.Popen[bytes]) -> None:
+    """Request a run of the campaign that is served; when it has ended, end the process as Ctrl-C does."""
+    from prefect import get_client  # reads the environment when it is imported
+    from prefect.exceptions import ObjectNotFound
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    url = {PREFECT_API_URL: os.environ["PREFECT_API_URL"]}
+    with temporary_settings(url), get_client(sync_client=True) as client:
+        deployment = run = None
+        while deployment is None:
+            time.sleep(1.0)
+            with suppress(ObjectNotFound):
+                deployment = client.read_deployment_by_name("crowdassay/trial")
+        run = client.create_flow_run_from_deployment(deployment.id)
+        while run.state is None or not run.state.is_final():
+            time.sleep(1.0)
+            run = client.read_flow_run(run.id)
+    process.send_signal(signal.SIGINT)
+
+
 def _warm(folder: Path, n_labels: int) -> Asked:
     os.environ["NUMBA_CACHE_DIR"] = str(folder / "kernels")  # an empty one; it is asked for last
     return "no kernel compiled", ["warm"]
@@ -216,9 +263,13 @@ COMMANDS: dict[str, Callable[[Path, int], Asked]] = {
         f"{n // 5:,} draws",
         ["audit", "lattice_laplace", "--draws", str(n // 5)],
     ),
+    "deploy": lambda *_: ("a deployment", ["deploy", "settings.toml", "--pool", "crowd"]),
+    "serve": _on_labels("serve", "settings.toml"),
     "audit-folder": lambda *_: ("60 draws", ["audit", "public_folder", "--draws", "60"]),
     "warm": _warm,
 }
+
+ON_A_SERVER: dict[str, Meanwhile | None] = {"deploy": None, "serve": _request_a_run}
 
 
 if __name__ == "__main__":

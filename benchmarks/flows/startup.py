@@ -1,4 +1,4 @@
-"""The cost of starting: `--help`, and a run beyond its stages' work, in process and on a Prefect server.
+"""The cost of starting: `--help`, a run beyond its stages' work, and a run with its embedded server.
 
     python -m benchmarks.flows.startup
     python -m benchmarks.flows.startup --tries 3 --no-server
@@ -25,6 +25,7 @@ from flows.prefect import embedded_server
 from flows.simulate import write_campaign
 
 HELP, IN_PROCESS, ON_SERVER = 0.4, 2.0, 7.0  # the goals, in seconds of processor time
+FIRST_EMBEDDED, LATER_EMBEDDED = 20.0, 10.0  # of the whole run and its server
 TIMED = """
 import atexit, gc, time
 from importlib import _bootstrap
@@ -85,6 +86,7 @@ def main() -> None:
             with embedded_server(Path(folder) / "prefect") as url:
                 served = plain | {"PREFECT_API_URL": url}
                 rows += _beyond("on a Prefect server", settings, served, tries, ON_SERVER)
+            rows += _embedded(settings, plain, tries)
     publish(
         "startup",
         "What starting costs",
@@ -99,7 +101,9 @@ def main() -> None:
             + (
                 "A run on a Prefect server was not measured this time."
                 if asked.no_server
-                else "The server, which runs already, has processor time of its own that is not in it."
+                else "The server, which runs already, has processor time of its own that is not in it. An "
+                "embedded server is a child of its run, and counts whole: its imports, and in the first "
+                "run the tables of its database."
             )
             + f" The machine's load was {os.getloadavg()[2]:.0f} on {os.cpu_count()} cores: work beside it "
             "makes processor time dearer."
@@ -130,6 +134,16 @@ def _beyond(
     return [
         _row(f"run beyond its stages' work, {where}", beyond, goal),
         _row("of that, imports while the stages work", imported),
+    ]
+
+
+def _embedded(settings: Path, environment: dict[str, str], tries: int) -> list[list[str]]:
+    """What a whole run costs with its embedded server, whose database the first one makes."""
+    asked = ["-m", "flows.cli", "run", str(settings), "--prefect", "--again"]
+    first, *later = (_cpu_seconds(asked, environment)[0] for _ in range(1 + tries))
+    return [
+        _row("first run with its embedded server, whole", [first], FIRST_EMBEDDED),
+        _row("later run with its embedded server, whole", later, LATER_EMBEDDED),
     ]
 
 

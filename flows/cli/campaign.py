@@ -183,7 +183,8 @@ def serve(
 ) -> None:
     """Run a campaign on a schedule and on demand, in this process, with a Prefect server that stays."""
     with mistakes():
-        from flows.prefect import Schedule, serve_campaign  # seconds, for this command only
+        with waiting_for("Prefect"):
+            from flows.prefect import Schedule, serve_campaign  # seconds, for this command only
 
         serve_campaign(settings, Schedule(cron, interval), name=name, print_line=print_line)
 
@@ -203,7 +204,8 @@ def deploy(
 ) -> None:
     """Deploy a campaign to a Prefect work pool, whose workers run it on a schedule and on demand."""
     with mistakes():
-        from flows.prefect import Schedule, deploy_campaign, write_prefect_yaml  # seconds
+        with waiting_for("Prefect"):
+            from flows.prefect import Schedule, deploy_campaign, write_prefect_yaml  # seconds
 
         schedule = Schedule(cron, interval)
         where: dict[str, Any] = {"pool": pool, "name": name, "print_line": print_line}

@@ -9,6 +9,7 @@ run and its report do not depend on it.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -40,6 +41,7 @@ __all__ = ["BUDGET_LOW", "GATE_REFUSED", "publish_releases", "step_with_progress
 GATE_REFUSED = "crowdassay.gate.refused"
 BUDGET_LOW = "crowdassay.budget.low"
 LOW = 0.8  # share of the budget
+APART = 1.0  # seconds between one stage's end that is told and the next
 TABLES = ("proportions", "corrected_shares", "class_ratios")
 
 Facts = dict[str, Any]
@@ -48,8 +50,9 @@ Facts = dict[str, Any]
 def step_with_progress(inner: Step, campaign: str) -> Step:
     """Show how many of a run's stages are done, as a progress artifact of the flow run.
 
-    Of a stage that takes long it also says what that waits for, in words that are the code's own, for how
-    long, and for how long at most; how many steps of it are done stays here.
+    Stages that end within a second are told together. Of a stage that takes long it also says what that
+    waits for, in words that are the code's own, for how long, and for how long at most; how many steps
+    of it are done stays here.
 
     Examples
     --------
@@ -57,10 +60,10 @@ def step_with_progress(inner: Step, campaign: str) -> Step:
     >>> step = step_with_progress(run_stage, "web-2026")  # for `run_pipeline` inside a flow
     """
     shown: list[Any] = []  # the artifact, as soon as it exists
-    n_done = 0
+    n_done, told = 0, time.monotonic()
 
     def step(stage: Stage, run: Run) -> str:
-        nonlocal n_done
+        nonlocal n_done, told
         if not shown:
             with _if_answered():
                 shown.append(create_progress_artifact(0.0, key=_key(campaign, "progress")))
@@ -77,7 +80,8 @@ def step_with_progress(inner: Step, campaign: str) -> Step:
         with telling(tell):
             line = inner(stage, replace(run, progress=waited.note))
         n_done += 1
-        if shown:
+        if shown and (time.monotonic() - told >= APART or n_done == len(STAGES)):
+            told = time.monotonic()
             with _if_answered():
                 done = f"{n_done} of {len(STAGES)} stages done"
                 update_progress_artifact(shown[0], 100.0 * n_done / len(STAGES), done)

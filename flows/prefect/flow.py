@@ -17,7 +17,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -28,7 +28,7 @@ from flows.pipeline import RunResult, Stage, Step, run_pipeline, run_stage
 from flows.prefect.server import ServerUnavailable, api_reachable, embedded_server, quieten
 from flows.run import Run
 from flows.settings import SettingsError, load_settings
-from flows.terminal import MISTAKES, printable, sentence
+from flows.terminal import MISTAKES, both, printable, sentence, waiting
 
 quieten()
 
@@ -38,12 +38,14 @@ from prefect.events.worker import EventsWorker
 from prefect.runtime import flow_run
 from prefect.settings import (
     PREFECT_API_URL,
+    PREFECT_CLIENT_CSRF_SUPPORT_ENABLED,
     PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
     PREFECT_HOME,
     PREFECT_LOGGING_TO_API_ENABLED,
     temporary_settings,
 )
 from prefect.utilities.urls import url_for
+from rich.console import Console
 
 from flows.prefect.artifacts import publish_releases, step_with_progress
 from flows.prefect.task import Outcome, ended, failed, prefect_step
@@ -122,8 +124,13 @@ def run_as_flow(
     if configured is not None:
         with temporary_settings(given | {PREFECT_API_URL: configured}):
             return _run(request, lambda run_id: print_line(_where(run_id)))
-    # the heartbeat is for servers that supervise runs, and takes a second to stop
-    given |= {PREFECT_HOME: home.resolve(), PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}
+    # the heartbeat is for servers that supervise runs, and takes a second to stop; this server has no
+    # tokens against forged requests, for which a client asks again and again
+    given |= {
+        PREFECT_HOME: home.resolve(),
+        PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None,
+        PREFECT_CLIENT_CSRF_SUPPORT_ENABLED: False,
+    }
     try:
         with (
             embedded_server(home, startup_timeout=startup_timeout) as api_url,
@@ -165,22 +172,38 @@ def _run_name() -> str:
 def _called(settings_path: Path, resume: bool) -> RunResult | State[None]:
     """Make the run for a caller of the flow itself, who gets the error that the failed state holds."""
     try:
-        result = _pipeline(settings_path, run_stage, resume=resume)
+        result = _pipeline(settings_path, _said_step, resume=resume)
+        _say("nothing is new" if result.unchanged else f"report  {result.report}")
         state = ended(result)
         if state is None:
             return result
         state.data = result  # which Prefect gives the caller, and keeps nowhere
         return state
     except Exception as error:  # raised again by Prefect, which is sent its type alone
-        if isinstance(error, MISTAKES):  # the sentence is for the log of this process alone
-            print(f"crowdassay: {printable(sentence(error))}", file=sys.stderr, flush=True)
+        if isinstance(error, MISTAKES):
+            _say(sentence(error))
         clear_frames(error.__traceback__)  # Prefect keeps the error: let it not keep open tables
         return failed(error, data=error)
 
 
+def _said_step(stage: Stage, run: Run) -> str:
+    """Run a stage; say which begins, and what it waits for where that takes long."""
+    name = f"{run.settings.name}: {stage.name.replace('_', ' ')}"
+    _say(f"{name} …")
+    with waiting(
+        Console(stderr=True, highlight=False, markup=False), f"crowdassay: {name} …"
+    ) as shown:
+        return run_stage(stage, replace(run, progress=both(shown, run.progress)))
+
+
+def _say(line: str) -> None:
+    """Print a line for the log of this process alone, which shows a served run's in its terminal."""
+    print(f"crowdassay: {printable(line)}", file=sys.stderr, flush=True)
+
+
 crowd_quality_flow = cast("Flow[[str, bool], RunResult]", _flow_over(_called))
 """The pipeline as a Prefect flow: call it with the path of a settings file, or serve or deploy it
-(`flows.prefect.deploy`).
+(`flows.prefect.deploy`). Which stage begins is said on the standard error of its process.
 
 It runs against the configured API. Without one Prefect starts a temporary server, which keeps running
 when the process is killed; the server that `run_as_flow` starts does not.

@@ -8,6 +8,7 @@ nothing of this project, and imports Prefect's server in the child alone.
 
 from __future__ import annotations
 
+import gc
 import http.client
 import os
 import signal
@@ -53,6 +54,7 @@ CONFIGURED_IN = (  # a file, and a word that it holds if it may configure an API
 )
 DATABASE, LOG = "prefect.db", "server.log"
 OTHERS = 0o077  # a umask: what the server writes is its owner's alone
+N_OBJECTS = 500_000  # new ones before the collector runs
 GRACE_SECONDS = 30.0  # enough to finish a database migration
 
 
@@ -261,6 +263,7 @@ def _configured_api() -> str | None:
 def _serve(descriptor: int) -> NoReturn:
     """Serve, in the child, on the listener that the parent bound, until the parent terminates it or ends."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    gc.set_threshold(N_OBJECTS)  # what is imported stays, and a run makes little else
     import uvicorn  # in the child only
 
     config = uvicorn.Config(

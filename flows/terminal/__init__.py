@@ -10,6 +10,7 @@ from flows.faces import late_face
 if TYPE_CHECKING:
     from flows.terminal.console import (
         MISTAKES,
+        both,
         console_step,
         noise_words,
         print_rows,
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from flows.terminal.texts import printable
 
 __all__ = [
-    "MISTAKES", "Waited", "console_step", "noise_words", "print_rows", "print_summary", "printable",
+    "MISTAKES", "Waited", "both", "console_step", "noise_words", "print_rows", "print_summary", "printable",
     "sentence", "telling", "waiting",
 ]  # fmt: skip
 

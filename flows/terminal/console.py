@@ -27,7 +27,9 @@ from quality import LabelError
 if TYPE_CHECKING:
     from quality import Progress
 
-__all__ = ["MISTAKES", "console_step", "noise_words", "print_rows", "print_summary", "sentence"]
+__all__ = [
+    "MISTAKES", "both", "console_step", "noise_words", "print_rows", "print_summary", "sentence",
+]  # fmt: skip
 
 
 def print_rows(
@@ -92,7 +94,7 @@ def console_step(console: Console) -> Step:
         name = stage.name.replace("_", " ")
         begin = time.perf_counter()
         with waiting(aside, f"{name} …") as shown:
-            line = run_stage(stage, replace(run, progress=_both(shown, run.progress)))
+            line = run_stage(stage, replace(run, progress=both(shown, run.progress)))
         seconds = f"{time.perf_counter() - begin:6.1f} s"
         told = Text.assemble(
             (f"{name:<{NAME_WIDTH}}", "bold"), (seconds, "dim"), "  ", printable(line)
@@ -103,7 +105,7 @@ def console_step(console: Console) -> Step:
     return step
 
 
-def _both(first: Progress, second: Progress | None) -> Progress:
+def both(first: Progress, second: Progress | None) -> Progress:
     """Return a callback that reports to both."""
     if second is None:
         return first

@@ -57,6 +57,7 @@ def test_a_long_stage_says_what_it_waits_for_but_not_how_many_steps_are_done(
     monkeypatch.setattr(artifacts, "create_progress_artifact", lambda *_, **__: "here")
     monkeypatch.setattr(artifacts, "update_progress_artifact", lambda _, *what: told.append(what))
     monkeypatch.setattr(texts, "FIRST_WORD", 0.01)
+    monkeypatch.setattr(artifacts, "APART", 0.0)
 
     def inner(stage: Any, run: Run) -> str:
         assert run.progress is not None
@@ -74,3 +75,19 @@ def test_a_long_stage_says_what_it_waits_for_but_not_how_many_steps_are_done(
     assert words.startswith("judge workers: removals; ")
     assert not {"1234", "1,234", "5678", "5,678"} & set(words.replace(";", " ").split())
     assert (last_share, last) == (100.0 / len(STAGES), f"1 of {len(STAGES)} stages done")
+
+
+def test_stages_that_end_at_once_are_told_together_and_the_last_always(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flows.prefect import artifacts
+
+    told: list[tuple[float, str]] = []
+    monkeypatch.setattr(artifacts, "create_progress_artifact", lambda *_, **__: "here")
+    monkeypatch.setattr(artifacts, "update_progress_artifact", lambda _, *what: told.append(what))
+    monkeypatch.setattr(artifacts, "APART", 3600.0)
+    step = artifacts.step_with_progress(lambda stage, _: stage.name, "spring")
+    settings: Any = SimpleNamespace()
+    for stage in STAGES:
+        step(stage, Run(tmp_path, settings))
+    assert told == [(100.0, f"{len(STAGES)} of {len(STAGES)} stages done")]

@@ -301,7 +301,10 @@ def test_only_reading_is_tried_again(
     assert calls == [name] * tries
 
 
-def test_the_flow_can_be_called(server: str, stages: list[str], tmp_path: Path) -> None:
+def test_the_flow_can_be_called_and_says_which_stage_begins(
+    server: str, stages: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On standard error: that of a served run stands in the terminal of `serve`."""
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
     from flows import crowd_quality_flow
@@ -309,6 +312,11 @@ def test_the_flow_can_be_called(server: str, stages: list[str], tmp_path: Path) 
     with temporary_settings({PREFECT_API_URL: server}):
         result = crowd_quality_flow(str(write_settings(tmp_path)))
     assert {said.stage for said in result.stages} == set(stages)
+    said = [
+        line for line in capsys.readouterr().err.splitlines() if line.startswith("crowdassay: ")
+    ]
+    begun = [f"crowdassay: tiny: {name.replace('_', ' ')} …" for name in stages]
+    assert said == [*begun, f"crowdassay: report  {result.report}"]
 
 
 def newest_run(url: str) -> tuple[str, str, str]:
