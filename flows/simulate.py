@@ -137,8 +137,9 @@ def write_crowd(
 ) -> SimulatedCrowd:
     """Simulate a crowd of given size from a seed and write labels, gold, settings and the truth.
 
-    Tasks, classes and honest labels are dealt evenly; `strategies` are the adversaries of
-    :func:`quality.simulate_crowd`. One task of five has gold. With `ordered` the classes are the grades
+    Tasks, classes and the labels of `n_workers` are dealt evenly; `strategies` are the adversaries of
+    :func:`quality.simulate_crowd`, who are among those workers if each answers alone, and join them if they
+    answer alike. One task of five has gold. With `ordered` the classes are the grades
     1, 2, ..., a wrong one the rarer the farther off, and the settings say so.
 
     Raises

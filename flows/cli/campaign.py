@@ -75,7 +75,14 @@ def simulate(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="seed of the simulation")] = 1,
     tasks: Annotated[int | None, typer.Option(min=1, help="a crowd of so many tasks")] = None,
-    workers: Annotated[int, typer.Option(min=1, help="its honest workers")] = 40,
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="its workers; adversaries who answer alone (random, malicious, ...) are among them, those "
+            "who answer alike (sybils, ...), and all with --several, come beside them",
+        ),
+    ] = 40,
     labels_per_task: Annotated[int, typer.Option(min=1, help="honest labels of a task")] = 5,
     classes: Annotated[int, typer.Option(min=2, help="its classes")] = 2,
     ordered: Annotated[

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -22,7 +23,7 @@ from typing import Any, Literal, TypeAlias
 
 from flows.files import write_whole
 from flows.run.history import complete_runs
-from flows.run.store import MANIFEST, Run, unfinished_runs
+from flows.run.store import MANIFEST, Run, is_at_work, unfinished_runs
 from flows.settings import Settings
 
 __all__ = [
@@ -66,20 +67,9 @@ def state_of(manifest: dict[str, Any]) -> RunState:
     """
     state: RunState = manifest["state"]
     process = manifest.get("process") or {}
-    if state == "running" and process.get("host") == platform.node() and not _lives(process["pid"]):
+    if state == "running" and process.get("host") == platform.node() and not is_at_work(manifest):
         return "died"
     return state
-
-
-def _lives(pid: int) -> bool:
-    """Return whether a process of this machine lives."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # it lives, and is somebody else's
-        return True
-    return True
 
 
 def _listed(run: Run) -> ListedRun:
@@ -90,6 +80,8 @@ def _listed(run: Run) -> ListedRun:
 
 def note_failure(state: Path, error: BaseException, why: str) -> None:
     """Write why a run failed, in place of the failure before; without a state folder nothing is written.
+
+    A note that cannot be written, on a full disk for one, does not hide the failure, which the caller shows.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -111,7 +103,8 @@ def note_failure(state: Path, error: BaseException, why: str) -> None:
         with open(aside, "w", encoding="utf-8", opener=opener) as file:
             file.write(text)
 
-    write_whole(state / LAST_FAILURE, write)
+    with suppress(OSError):
+        write_whole(state / LAST_FAILURE, write)
 
 
 def forget_failure(state: Path) -> None:

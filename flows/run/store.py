@@ -123,9 +123,8 @@ class Run:
 
     def begin(self) -> None:
         """Note in the manifest that this process works on the run."""
-        process = {"host": platform.node(), "pid": os.getpid()}
         manifest = self.read_json(MANIFEST) | {"state": "running", "ended": None}
-        self.write_json(MANIFEST, manifest | {"process": process})
+        self.write_json(MANIFEST, manifest | {"process": _process()})
 
     def stop(self, state: Literal["cancelled", "failed"]) -> None:
         """Note in the manifest how a run stopped that did not end; it stays aside, to be resumed."""
@@ -163,12 +162,32 @@ def open_run(settings: Settings, *, resume: bool = False) -> Run:
 
 
 def find_unfinished(settings: Settings, identity: str) -> Run | None:
-    """Return the newest run that died on these settings and inputs, or None."""
+    """Return the newest run that died on these settings and inputs, or None.
+
+    One on which another process of this machine is at work has not died: two would write one folder.
+    """
     for folder in unfinished_runs(settings):
         run = Run(folder, settings)
-        if (folder / MANIFEST).is_file() and run.read_json(MANIFEST)["identity"] == identity:
+        manifest = run.read_json(MANIFEST) if (folder / MANIFEST).is_file() else None
+        if manifest is None or manifest["identity"] != identity:
+            continue
+        if not is_at_work(manifest) or manifest["process"]["pid"] == os.getpid():
             return run
     return None
+
+
+def is_at_work(manifest: dict[str, Any]) -> bool:
+    """Return whether a process of this machine works on the run of a manifest."""
+    process = manifest.get("process") or {}
+    if manifest["state"] != "running" or process.get("host") != platform.node():
+        return False
+    try:
+        os.kill(process["pid"], 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # it lives, and is somebody else's
+        return True
+    return True
 
 
 def unfinished_runs(settings: Settings) -> list[Path]:
@@ -195,6 +214,7 @@ def _manifest(settings: Settings, identity: str) -> dict[str, Any]:
         "state": "running",
         "started": _now().isoformat(timespec="seconds"),
         "ended": None,
+        "process": _process(),
         "identity": identity,
         "publication": publication_now(settings),
         "ledger": None,
@@ -203,6 +223,10 @@ def _manifest(settings: Settings, identity: str) -> dict[str, Any]:
         **code_version(),
         "stages": {},
     }
+
+
+def _process() -> dict[str, Any]:
+    return {"host": platform.node(), "pid": os.getpid()}
 
 
 def publication_now(settings: Settings) -> str | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import os
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,6 +25,14 @@ from flows.settings.sections import FilterSettings, Settings
 __all__ = ["fault_sentence", "filter_settings", "input_settings", "load_settings", "run_settings"]
 
 Chosen = TypeVar("Chosen", bound=Section)
+
+FORMS = ("bool", "float", "int", "str")
+PLAIN = {  # what pydantic says of Python's types, in the words of a settings file
+    "tuple_type": 'must be a list, as in ["a", "b"]',
+    "path_type": 'must be a path, as in "labels.csv"',
+    "dict_type": "must be a section of keys",
+    "model_type": "must be a section of keys",
+}
 
 
 def load_settings(path: str | os.PathLike[str]) -> Settings:
@@ -44,7 +53,8 @@ def load_settings(path: str | os.PathLike[str]) -> Settings:
     except OSError as error:
         raise SettingsError(f"settings file {path} cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeError) as error:
-        raise SettingsError(f"settings file {path} must be TOML: {error}") from None
+        hint = "; texts stand in quotes" * ("Invalid value" in str(error))
+        raise SettingsError(f"settings file {path} must be TOML: {error}{hint}") from None
     values, given = overridden(raw, Settings, os.environ)
     try:
         settings = Settings.model_validate(values)
@@ -85,17 +95,34 @@ def fault_sentence(error: ValidationError, settings: type[Section]) -> str:
     ...     print(fault_sentence(error, FilterSettings))
     unknown key 'penalti'; did you mean 'penalty'?
     """
-    fault = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
-    key = ".".join(str(part) for part in fault["loc"])
+    faults = error.errors()
+    fault = min(faults, key=lambda one: one["type"] != "extra_forbidden")
+    place = tuple(part for part in fault["loc"] if not _is_choice(part))
+    key = ".".join(str(part) for part in place)
     if fault["type"] == "extra_forbidden":
         return f"unknown key {key!r}{_nearest(fault['loc'], settings)}"
-    message = str(fault["msg"]).removeprefix("Value error, ")
+    same = [one for one in faults if one["loc"][: len(place)] == place]  # of each form it may have
+    plain = [_plain(one) for one in (same if place != fault["loc"] else [fault])]
     if not key:
-        return message
+        return plain[0]
+    message = ", or ".join(dict.fromkeys(f"{one[0].lower()}{one[1:]}" for one in plain))
+    if key == "name" and fault["type"] == "string_pattern_mismatch":
+        message = "must be letters, digits, dots, dashes and underscores, a letter or digit first"
     if fault["type"] == "missing":
         return f"{key} must be given"
     came = "" if isinstance(fault["input"], dict) else f", got {fault['input']!r}"
-    return f"{key}: {message[0].lower()}{message[1:]}{came}"
+    return f"{key}: {message}{came}"
+
+
+def _is_choice(part: int | str) -> bool:
+    """Return whether a part of a place names no key but one of several forms that a value may have."""
+    return str(part).startswith(("constrained-", "literal[", "function-")) or part in FORMS
+
+
+def _plain(fault: Mapping[str, Any]) -> str:
+    """Return what pydantic says of a value, in the words of a settings file."""
+    message = str(fault["msg"]).removeprefix("Value error, ")
+    return PLAIN.get(fault["type"], message)
 
 
 def _nearest(location: tuple[Any, ...], settings: type[Section]) -> str:

@@ -26,7 +26,7 @@ from flows.stages.learning import (
     voices_sentence,
 )
 from flows.stages.ordered_classes import order_facts, order_sentence
-from flows.stages.workers import group_codes, kept_workers
+from flows.stages.workers import agrees_by_chance, group_codes, kept_workers
 from flows.tables import arrow_table, coded_texts, list_array
 from quality import (
     Auto,
@@ -98,6 +98,7 @@ def aggregate(run: Run) -> str:
         "order": order_facts(run, crowd, found.kept, found.consensus),
         "models_alone": bool(refused.all()),
         "n_models_alone": int(np.count_nonzero(refused)),
+        "by_chance": sure.evidence != "gold" and agrees_by_chance(run.read_json("quality.json")),
         **_confidence_facts(sure, refused),
     }
     run.write_json("consensus.json", facts)
@@ -170,6 +171,7 @@ def _confidence(found: dict[str, Any]) -> str:
         return f"no confidence to be had: {MODELS_ALONE}"
     calibrated = found["confidence"]
     by = f"by {calibrated['n_gold']:,} gold tasks" if calibrated["n_gold"] else "by labels alone"
+    by += ", yet workers agree no more than by chance" * found.get("by_chance", False)
     model = f"the model's {found['model_confidence']:.3f}"
     n_refused = found.get("n_models_alone", 0)
     without = f", none for {n_refused:,} tasks that models alone have labelled" * bool(n_refused)

@@ -43,6 +43,7 @@ NO_CURVE = "several classes may hold, and the bounds are for one label a task"
 SHOWN_MEMBERS = 12
 SHOWN_PASTERS = 40
 SHOWN_CLASSES = 100  # one pass over the labels for each
+ALL_LABELS, WITHOUT_REMOVED = "all labels", "without the removed workers"  # what agreement is of
 MAX_CELLS = 20_000_000  # labels times squared classes in which pasters are looked for: a gigabyte
 NUMBERS = (
     "n_labels", "n_conflict", "agreement", "soft_penalty", "hard_least", "hard_penalty",
@@ -117,12 +118,12 @@ def agreement_facts(
     metric: Metric = "ordinal" if ordered else "nominal"
     alpha = "Krippendorff’s alpha, ordinal" if ordered else "Krippendorff’s alpha"
     found: list[tuple[str, str, Alpha | ChanceCorrected]] = [
-        (alpha, "all labels", alpha_interval(labels, metric)),
-        ("Fleiss’ kappa", "all labels", fleiss_kappa(labels)),
-        ("Gwet’s AC1", "all labels", gwet_ac1(labels)),
+        (alpha, ALL_LABELS, alpha_interval(labels, metric)),
+        ("Fleiss’ kappa", ALL_LABELS, fleiss_kappa(labels)),
+        ("Gwet’s AC1", ALL_LABELS, gwet_ac1(labels)),
     ]
     if kept.n_labels < labels.n_labels:
-        found.append((alpha, "without the removed workers", alpha_interval(kept, metric)))
+        found.append((alpha, WITHOUT_REMOVED, alpha_interval(kept, metric)))
     if labels.n_classes > 2:  # with two, both are the alpha of the whole
         shown = _most_given(labels)
         found += [
@@ -140,6 +141,17 @@ def agreement_facts(
         }
         for measure, of, one in found
     ]
+
+
+def agrees_by_chance(found: dict[str, Any]) -> bool:
+    """Return whether chance may explain the agreement of the workers kept, from `quality.json`.
+
+    Confidence by labels alone takes a crowd for one among public ones, whose workers know something: where
+    alpha's 95 % interval holds 0, nothing shows that of these. On shards there is no interval.
+    """
+    alphas = [one for one in found["agreement"] or () if one["of"] in (ALL_LABELS, WITHOUT_REMOVED)]
+    lowest = [one["low"] for one in alphas if one["measure"].startswith("Krippendorff")][-1:]
+    return any(low is not None and low <= 0 for low in lowest)
 
 
 def _most_given(labels: CrowdLabels) -> Int[np.ndarray, " shown"]:

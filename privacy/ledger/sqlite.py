@@ -180,14 +180,19 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def _write_schema(draft: Path, fill: Fill) -> None:
+    """Write the tables into the file itself, which alone gets the ledger's name.
+
+    Beside a write-ahead log they would reach it when the connection is closed, and SQLite does not say so
+    where that fails, on a full disk for one.
+    """
     with _engine(draft).connect() as connection:
-        connection.exec_driver_sql("PRAGMA journal_mode = WAL")
         connection.exec_driver_sql("BEGIN IMMEDIATE")
         for statement in SCHEMA:
             connection.exec_driver_sql(statement)
         fill(connection)
         connection.exec_driver_sql(f"PRAGMA user_version = {VERSION}")
         connection.commit()
+        connection.exec_driver_sql("PRAGMA journal_mode = WAL")
 
 
 def _sync(path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from flows.pipeline import run_pipeline
-from flows.run import LAST_FAILURE, last_failure
+from flows.run import LAST_FAILURE, find_unfinished, last_failure, note_failure, open_run
 from flows.settings import load_settings
 from flows.tables import TableError
 from tests.flows.campaign import write_small_campaign
@@ -59,3 +60,23 @@ def test_a_flow_that_fails_says_why_in_the_log_of_its_own_process(
     assert state.type == "FAILED"
     assert "row 3: 'canary'" in capsys.readouterr().err
     assert "canary" not in str(state.message)
+
+
+def test_a_note_that_cannot_be_written_does_not_hide_the_failure(tmp_path: Path) -> None:
+    (tmp_path / LAST_FAILURE).mkdir()  # nothing can be renamed to it
+    note_failure(tmp_path, ValueError("x"), "x")
+    assert last_failure(tmp_path) is None
+
+
+def test_a_run_on_which_another_process_is_at_work_is_not_resumed(tmp_path: Path) -> None:
+    """Two would write one folder, and the first to end would take it from under the other."""
+    settings = load_settings(write_small_campaign(tmp_path))
+    run = open_run(settings)
+    assert open_run(settings, resume=True).folder == run.folder  # of this process
+    manifest = run.read_json("manifest.json")
+    manifest["process"]["pid"] = os.getppid()
+    run.write_json("manifest.json", manifest)
+    assert open_run(settings, resume=True).folder != run.folder
+    manifest["process"]["pid"] = 2**22 + 1  # above any that Linux gives
+    run.write_json("manifest.json", manifest)
+    assert find_unfinished(settings, manifest["identity"]) is not None

@@ -73,7 +73,17 @@ def test_the_budget_names_its_unit(tmp_path: Path) -> None:
         (MINIMAL + '[groups]\npattern = "x"\n', "pattern must have a (capturing group), got 'x'"),
         ('name = "c"\n', "input must be given"),
         (MINIMAL + "[privacy]\nepsilom = 4.0\n", "'privacy.epsilom'; did you mean 'epsilon'?"),
-        ('name = "a/b"\n[input]\nlabels = "l"\n', "name: string should match pattern"),
+        ('name = "a/b"\n[input]\nlabels = "l"\n', "name: must be letters, digits, dots"),
+        (
+            'name = "a"\nclasses = "cat"\n[input]\nlabels = "l"\n',
+            'classes: must be a list, as in ["a", "b"], got',
+        ),
+        (
+            'name = "a"\n[input]\nlabels = 5\n',
+            'input.labels: must be a path, as in "labels.csv", got 5',
+        ),
+        ('name = "a"\ninput = 5\n', "input: must be a section of keys, got 5"),
+        ('name = "a"\n[input]\nlabels = l.csv\n', "texts stand in quotes"),
         ('classes = ["a"]\n' + MINIMAL, "classes must name two or more, got 1"),
         ('classes = ["a", "a"]\n' + MINIMAL, "classes must differ from one another"),
         (

@@ -14,6 +14,7 @@ from flows.aggregators import consensus_of
 from flows.pipeline import run_pipeline
 from flows.settings.settings import load_settings
 from flows.stages.consensus import _compared, consensus_verdict
+from flows.stages.workers import agrees_by_chance
 from quality import CrowdLabels
 from tests.flows.campaign import write_small_campaign
 
@@ -58,6 +59,31 @@ def test_a_panel_of_models_alone_is_refused_a_confidence(tmp_path: Path) -> None
         column = pq.read_table(folder / f"{table}.parquet")["confidence"]
         assert np.isnan(column.to_numpy()).all()
     assert "No confidence: all workers are models" in (folder / "report.html").read_text("utf-8")
+
+
+def test_where_chance_may_explain_the_agreement_confidence_is_doubted(tmp_path: Path) -> None:
+    """A crowd of guessers is believed as a public one is, at about .65; the verdicts must not hide it."""
+    rng = np.random.default_rng(3)
+    rows = [f"w{w},t{t:02d},{'abc'[rng.integers(3)]}" for t in range(40) for w in range(3)]
+    (tmp_path / "labels.csv").write_text("\n".join(["worker,task,label", *rows]) + "\n")
+    settings = tmp_path / "settings.toml"
+    settings.write_text('name = "guessed"\n[input]\nlabels = "labels.csv"\n')
+    result = run_pipeline(load_settings(settings))
+    facts = json.loads((result.folder / "consensus.json").read_text(encoding="utf-8"))
+    assert facts["by_chance"]
+    assert "yet workers agree no more than by chance" in consensus_verdict(facts)
+    page = (result.folder / "report.html").read_text("utf-8")
+    assert "Workers agree no more than chance may explain." in page
+    assert "nothing shows that anybody knew" in page
+
+
+def test_agreement_that_chance_cannot_explain_leaves_no_doubt() -> None:
+    alpha = {"measure": "Krippendorff’s alpha", "of": "all labels", "low": 0.0}
+    kept = alpha | {"of": "without the removed workers", "low": 0.2}
+    assert agrees_by_chance({"agreement": [alpha]})
+    assert not agrees_by_chance({"agreement": [alpha, kept]})  # the workers kept are asked
+    assert not agrees_by_chance({"agreement": [alpha | {"low": None}]})
+    assert not agrees_by_chance({"agreement": None})
 
 
 def test_confidence_is_that_of_quality_and_the_model_s_stands_beside(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What makes a ledger's file durable: every sync that a crash could ask for, in its order."""
 
+import contextlib
 import os
 import sqlite3
 from pathlib import Path
@@ -68,6 +69,26 @@ def test_a_file_that_is_there_is_kept_and_no_draft_is_left(tmp_path):
         draft.write_bytes(b"second")
     assert (tmp_path / "key").read_bytes() == b"first"
     assert [path.name for path in tmp_path.iterdir()] == ["key"]
+
+
+def test_what_is_made_stands_in_the_file_itself(tmp_path):
+    """Where a write-ahead log cannot be taken into the file at the end, because another reads it, say, or the
+    disk is full, SQLite is silent: the ledger would be malformed for ever."""
+    others = []
+
+    def fill(connection):
+        (draft,) = connection.exec_driver_sql("SELECT file FROM pragma_database_list").scalars()
+        others.append(sqlite3.connect(draft))
+        others[0].execute("SELECT * FROM sqlite_master").fetchall()
+
+    try:
+        assert SqliteStore(tmp_path / "ledger.sqlite").make(fill)
+        with contextlib.closing(connect(tmp_path / "ledger.sqlite")) as made:
+            assert len(made.execute("SELECT name FROM sqlite_master").fetchall()) > 5
+            assert made.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    finally:
+        for one in others:
+            one.close()
 
 
 def test_a_foreign_key_holds(tmp_path):
