@@ -30,6 +30,7 @@ from flows.tables import (
     TaskColumns,
     TaskTable,
     TextTable,
+    are_known,
     column_names,
     feature_lengths,
     find_files,
@@ -188,7 +189,7 @@ def _facts_of(
         grades=() if several else grades_of(named) or (),
         several=several,
         nothing=nothing,
-        n_gold_labelled=0 if gold is None else int(np.isin(gold.task, labels.tasks).sum()),
+        n_gold_labelled=0 if gold is None else int(are_known(gold.task, labels.tasks).sum()),
         gold_alone=() if several else alone,
     )
 

@@ -34,7 +34,7 @@ from flows.tables import (
     WHOLE,
     TableError,
     TextTable,
-    all_known,
+    are_known,
     is_number,
     literal,
     quote,
@@ -84,7 +84,7 @@ class ShardSource:
 
     def refuse_unknown(self, tasks: Iterable[np.ndarray], known: np.ndarray) -> None:
         """Raise TableError if a label's task is in no task table; all are sorted names."""
-        if not all(all_known(some, known) for some in tasks):
+        if not all(are_known(some, known).all() for some in tasks):
             refuse_outside(self.table, "task", known, "task tables; add the task or drop the row")
 
     def _declare(self, classes: Sequence[str]) -> None:

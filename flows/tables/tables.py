@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 import duckdb
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Float, Float64, Int
+from jaxtyping import Bool, Float, Float64, Int
 
 from flows.choices import Duplicates
 from flows.settings import GroupSettings
@@ -44,7 +44,7 @@ from quality import CrowdLabels, RepeatError, conflict_tasks
 from quality.labels import array_texts, code_texts, text_array
 
 __all__ = [
-    "Gold", "Reference", "TableError", "TaskTable", "all_known", "list_tasks", "read_gold", "read_labels",
+    "Gold", "Reference", "TableError", "TaskTable", "are_known", "list_tasks", "read_gold", "read_labels",
     "read_models", "read_reference", "read_seconds", "read_tasks", "read_texts", "refuse_hollow",
 ]  # fmt: skip
 
@@ -174,7 +174,7 @@ def read_labels(
         if not set(labels.classes.tolist()) <= set(classes):
             refuse_outside(table, "label", classes, CLASSES)
         labels = _declare(labels, np.array(classes, dtype=np.str_))
-    if known_tasks is not None and not all_known(labels.tasks, known_tasks):
+    if known_tasks is not None and not are_known(labels.tasks, known_tasks).all():
         refuse_outside(table, "task", known_tasks, "task tables; add the task or drop the row")
     return labels
 
@@ -190,7 +190,7 @@ def _sound_labels(
         labels = _labels_of(coded)
     except RepeatError:
         return None
-    if known_tasks is not None and not all_known(labels.tasks, known_tasks):
+    if known_tasks is not None and not are_known(labels.tasks, known_tasks).all():
         return None
     if classes is None:
         return labels
@@ -214,10 +214,11 @@ def _declare(labels: CrowdLabels, classes: np.ndarray) -> CrowdLabels:
     return replace(labels, label=code[labels.label], classes=classes)
 
 
-def all_known(names: np.ndarray, known: np.ndarray) -> bool:
-    """Return whether all names are among the known ones, which are sorted; sorted names take less time."""
+def are_known(names: np.ndarray, known: np.ndarray) -> Bool[np.ndarray, " names"]:
+    """Return which names are among the known ones, which are sorted; sorted names take less time."""
     place = np.searchsorted(known, names).clip(max=known.size - 1)
-    return bool((known[place] == names).all())
+    found: np.ndarray = known[place] == names
+    return found
 
 
 def refuse_hollow(labels: CrowdLabels, file: str) -> None:
