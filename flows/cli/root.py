@@ -337,6 +337,7 @@ def main() -> None:
     except SystemExit as ended:
         _mention_kernels()
         if not isinstance(ended.code, int) or LIVE & sys.modules.keys():
+            gc.freeze()  # or the collector looks at all of them again at the end
             raise
         atexit._run_exitfuncs()
         sys.stdout.flush()
