@@ -38,7 +38,7 @@ HEADER = (
     "kernel", "classes", "1 thread, cpu s", "2 threads, cpu s", "2 threads, wall s",
     "crowd-kit, cpu s", "crowd-kit / ours on 1 thread",
 )  # fmt: skip
-HEAD = {"GLAD": 10_000, "OneCoinDawidSkene": 1_000_000}  # rows that crowd-kit's are timed on
+HEAD = {"GLAD": 5_000, "OneCoinDawidSkene": 200_000}  # rows that crowd-kit's are timed on
 MORE = 4  # iterations of crowd-kit's, less one: the difference shows what one takes
 LONG = 2.0  # seconds of a run that is not made twice
 START_UP = """
@@ -65,10 +65,11 @@ compiled before, least of two runs unless they are long; wall time depends on wh
 are doing (load {load:.1f} at the end). An iteration is a difference of two runs, 11 iterations and 1
 (GLAD: 2 and 1), and so is crowd-kit's, 4 and 1. crowd-kit 1.4.2 has the same integer codes in a data
 frame. Its figures with "e" are extrapolated from measured seconds an iteration: 100 iterations are the
-first one and 99 more; GLAD is timed on the first 10,000 rows and one-coin on the first 1,000,000, and
-multiplied. One thread that sums 400 MB reads {bandwidth:.1f} GB/s here. Beyond the table, Dawid–Skene
-with two threads needs {memory} at its peak. Importing quality takes {start:.2f} s of CPU beyond numpy,
-scipy and numba.
+first one and 99 more; GLAD is timed on the first {glad:,} rows and one-coin on the first {coin:,}, and
+multiplied. One thread that sums 400 MB reads {bandwidth:.1f} GB/s here before, {after:.1f} at the end: less
+than the machine's own where others use its memory too, which slows what waits for it. Beyond the table,
+Dawid–Skene with two threads needs {memory} at its peak. Importing quality takes {start:.2f} s of CPU
+beyond numpy, scipy and numba.
 """
 
 
@@ -131,9 +132,11 @@ def main() -> None:
         memory.append(f"{peak_beyond(labels) / 1e6:.0f} MB with {n_classes} classes")
         peer = measure_crowdkit(labels, *works(kernels))
         rows += [row(*pair, labels, peer) for pair in zip(kernels, ours, strict=True)]
+        print(*rows[-len(kernels) :], sep="\n", flush=True)
     note = NOTE.format(
         labels=labels.n_labels, tasks=labels.n_tasks, workers=labels.n_workers,
-        load=getloadavg()[0], bandwidth=bandwidth / 1e9, memory=" and ".join(memory),
+        load=getloadavg()[0], bandwidth=bandwidth / 1e9, after=read_bandwidth() / 1e9,
+        glad=HEAD["GLAD"], coin=HEAD["OneCoinDawidSkene"], memory=" and ".join(memory),
         start=min(fresh(START_UP) for _ in range(5)),
     )  # fmt: skip
     publish("kernels_speed", "Aggregation kernels", HEADER, rows, note=" ".join(note.split()))
@@ -159,6 +162,7 @@ def measure(kernel: Kernel, small: CrowdLabels, labels: CrowdLabels) -> list[flo
             (spent[-1] - spent[0]) / max(counts[-1] - counts[0], 1) if spent[1:] else spent[0]
         )
     whole = 2 if kernel.iterations is None else 1  # a difference of wall times is mostly noise
+    print(kernel.name, labels.n_classes, *found, flush=True)
     return [*found[0][:1], *(value for both in found[1:] for value in both[:whole])]
 
 
