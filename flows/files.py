@@ -33,6 +33,7 @@ MARKS = {  # the longer first: one of UTF-32 begins as one of UTF-16 does
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
+FULL = {errno.ENOSPC, errno.EDQUOT}
 HEADER = 30 + 20  # bytes of an archive's entry before its array, besides its name and the padding
 PADDING, ALIGNED = 0xD935, 64  # the field's public number; bytes
 NO_HARD_LINKS = {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK}
@@ -184,6 +185,11 @@ def output_folder(path: Path) -> Path:
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Call `write` on a temporary path beside `path`, sync the file and rename it into place.
 
+    Raises
+    ------
+    OutputError
+        If the disk is full; what was there is left, and nothing beside it.
+
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
@@ -194,9 +200,17 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     ('whole', 1)
     """
     aside = path.with_name(f".{path.name}.tmp")
-    write(aside)
-    with aside.open("rb") as file:
-        os.fsync(file.fileno())
+    try:
+        write(aside)
+        with aside.open("rb") as file:
+            os.fsync(file.fileno())
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        aside.unlink(missing_ok=True)
+        raise OutputError(
+            f"{path} cannot be written: {os.strerror(error.errno or 0)}; make room there, and run again"
+        ) from None
     aside.replace(path)
     sync_folder(path.parent)
 

@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from flows.files import write_whole
+from flows.files import OutputError, write_whole
 from flows.run.history import complete_runs
 from flows.run.store import MANIFEST, Run, is_at_work, unfinished_runs
 from flows.settings import Settings
@@ -103,7 +103,7 @@ def note_failure(state: Path, error: BaseException, why: str) -> None:
         with open(aside, "w", encoding="utf-8", opener=opener) as file:
             file.write(text)
 
-    with suppress(OSError):
+    with suppress(OSError, OutputError):
         write_whole(state / LAST_FAILURE, write)
 
 

@@ -102,11 +102,14 @@ def task_support(
     Raises
     ------
     ValueError
-        If `posterior` has not one row per task, or `groups` not one code per worker.
+        If `posterior` has not one row per task or is not finite, or `groups` not one code per worker.
     """
     shape = (labels.n_tasks, labels.n_classes)
     if posterior.shape != shape:
         raise ValueError(f"posterior must have shape {shape}, got {posterior.shape}")
+    if not isinstance(posterior, NamedPosterior) and not np.isfinite(posterior).all():
+        row = int(np.flatnonzero(~np.isfinite(posterior).all(axis=1))[0])
+        raise ValueError(f"posterior must be finite, got {posterior[row].tolist()} in row {row}")
     engine = LocalEngine(cut_labels(labels, [0, labels.n_tasks]))
     if isinstance(posterior, NamedPosterior):
         return support_by_shards(engine, _of_whole, posterior, groups=groups)

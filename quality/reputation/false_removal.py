@@ -306,7 +306,7 @@ class Rounds:
         """Return who is left to judge, and has a penalty."""
         return np.flatnonzero(self.removals.judged & (null.penalty > 0)).astype(np.int32)
 
-    def _worst_kept(self, null: Null) -> tuple[int, str]:
+    def _worst_kept(self, null: Null, why: str) -> tuple[int, str]:
         """Return the kept worker with the lowest p-value, and why she was kept."""
         workers = self._judged(null)
         if not len(workers):
@@ -314,17 +314,19 @@ class Rounds:
         worst = int(workers[np.lexsort((-null.penalty[workers], null.p_value[workers]))[0]])
         p_value, population = null.p_value[worst], null.population
         expected = float(step_up_ratio(np.full(len(workers), p_value), population)[0])
+        bound = f"a removal needs fewer than {self.level[-1]:.2g}"
+        if not self.level[-1] > 0:
+            bound = f"nobody is removed: {why}"
         return worst, (
             f"her soft penalty is {null.penalty[worst]:.2g}; an honest worker with these tasks reaches that "
             f"with probability {p_value:.2g}. Of the {len(workers)} workers left to judge, "
-            f"{expected:.2g} honest ones are expected to reach it, and a removal needs fewer than "
-            f"{self.level[-1]:.2g}"
+            f"{expected:.2g} honest ones are expected to reach it, and {bound}"
         )
 
     def result(self, null: Null, why: str) -> FilteredDishonest:
         """Return what became of everybody; `null` is the last round's."""
         self.p_value[self._judged(null)] = null.p_value[self._judged(null)]
-        worst_kept, worst_kept_reason = self._worst_kept(null)
+        worst_kept, worst_kept_reason = self._worst_kept(null, why)
         done = self.removals.filtered("soft penalty", len(self.p_value))
         return FilteredDishonest(
             keep=done.keep,

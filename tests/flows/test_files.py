@@ -13,7 +13,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flows.files import OutputError, OutputFile, map_texts, output_folder, write_arrays
+from flows.files import (
+    OutputError,
+    OutputFile,
+    map_texts,
+    output_folder,
+    write_arrays,
+    write_whole,
+)
 
 
 def write(text: str, path: Path) -> None:
@@ -205,6 +212,21 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path) -> None:
         OutputFile(output, force=True).write(full)
     assert output.read_text() == "old"
     assert list(tmp_path.iterdir()) == [output]
+
+
+def test_a_file_of_a_run_on_a_full_disk_is_a_mistake_told_in_a_sentence(tmp_path: Path) -> None:
+    def full(aside: Path) -> None:
+        write("half", aside)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    path = tmp_path / "report.html"
+    write("old", path)
+    with pytest.raises(
+        OutputError, match=r"report.html cannot be written: No space left on device; make"
+    ):
+        write_whole(path, full)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
 
 
 KILLED = """

@@ -147,6 +147,15 @@ def test_a_filter_that_did_not_help_is_told(tmp_path: Path, report: str) -> None
     assert "This did not help agreement: alpha is no higher" in Page(render_report(folder)).text
 
 
+def test_the_first_screen_tells_who_does_not_answer_on_their_own(tmp_path: Path) -> None:
+    """Sybils are seldom removed: "nobody was removed" alone would read as if none had been found."""
+    folder = write_folder(tmp_path)
+    words = "3 workers in 1 group do not answer on their own: each group counts as one voter."
+    assert words in Page(render_report(folder)).text
+    edit(folder / "quality.json", groups=None)
+    assert "on their own: " not in Page(render_report(folder)).text
+
+
 def test_a_bound_that_says_nothing_takes_no_paragraph(tmp_path: Path) -> None:
     folder = write_folder(tmp_path)
     bounds = [

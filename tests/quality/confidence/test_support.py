@@ -94,3 +94,9 @@ def test_one_vote_a_task_says_nothing_of_common_errors() -> None:
 def test_a_posterior_of_another_table_is_refused() -> None:
     with pytest.raises(ValueError, match=r"posterior must have shape \(1, 1\), got \(2, 2\)"):
         task_support(encode(["ann"], [1], ["x"]), np.full((2, 2), 0.5))
+
+
+def test_a_posterior_that_is_not_finite_is_refused() -> None:
+    """Else every confidence would silently be NaN."""
+    with pytest.raises(ValueError, match=r"posterior must be finite, got \[nan, 1.0\] in row 0"):
+        task_support(encode(["ann", "bob"], [1, 1], ["x", "y"]), np.array([[np.nan, 1.0]]))

@@ -252,6 +252,9 @@ def test_without_an_honest_majority_nobody_is_removed() -> None:
     filtered = filter_dishonest(labels, rng=np.random.default_rng(0))
     assert filtered.keep.all()
     assert filtered.stopped == "as many dishonest as honest workers fitted in round 1"
+    assert filtered.worst_kept_reason.endswith(  # and not by a bound, as there was none
+        "nobody is removed: as many dishonest as honest workers fitted"
+    )
 
 
 def test_the_order_of_the_rows_does_not_matter_and_runs_are_the_same() -> None:
