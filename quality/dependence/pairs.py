@@ -13,12 +13,11 @@ fit what is normal.
 """
 
 from dataclasses import dataclass
-from functools import reduce
 from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
-from jaxtyping import Float64, Int, Int32, Int64
+from jaxtyping import Bool, Float64, Int, Int32, Int64
 
 from quality.labels import Engine, LabelShard, freeze_arrays
 from quality.parallel import kernel
@@ -94,8 +93,7 @@ def fit_pairs(engine: Engine, together: Int[np.ndarray, " known"] | None = None)
     """
     n_meetings = sum(engine.map(_meetings, None))
     every = -(-n_meetings // MAX_MEETINGS) or 1
-    met = reduce(lambda a, b: a + b, engine.map(_pair_sums, every))
-    first, second, n_common, n_agreed = _pairs_of(met)
+    first, second, n_common, n_agreed = _pairs_of(_sum_of(list(engine.map(_pair_sums, every))))
     shares = given_shares(engine)
     chance = _products(shares, first, second)
     pair = np.column_stack([first, second]).astype(np.int32)
@@ -119,9 +117,16 @@ def fit_pairs(engine: Engine, together: Int[np.ndarray, " known"] | None = None)
 
 def given_shares(engine: Engine) -> sp.csr_matrix:
     """Return the share of each worker's labels that each class has."""
-    counts: sp.csr_matrix = reduce(lambda a, b: a + b, engine.map(_given, None))
+    counts = _sum_of(list(engine.map(_given, None)))
     n_labels = np.asarray(counts.sum(axis=1)).ravel()
     return sp.csr_matrix(sp.diags(1.0 / np.maximum(n_labels, 1)) @ counts)
+
+
+def _sum_of(parts: list[sp.csr_matrix]) -> sp.csr_matrix:
+    """Return the sum of matrices of integers, each of which is let go of when it is added."""
+    while len(parts) > 1:
+        parts.append(parts.pop(0) + parts.pop(0))
+    return parts[0]
 
 
 def _meetings(shard: LabelShard, _: object) -> int:
@@ -174,14 +179,18 @@ def _later(table: sp.csr_matrix, low: int, high: int) -> sp.csr_matrix:
 
 def _pairs_of(met: sp.csr_matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return the pairs, common and agreed tasks; if there are very many, not all who share few."""
-    n_agreed, n_common = np.divmod(met.data, AGREED)
-    keep: np.ndarray | slice = slice(None)
-    if len(n_common) > MAX_PAIRS:
-        keep = n_common >= MIN_COMMON
-        few = np.flatnonzero(~keep)
-        keep[few[:: -(-len(few) // MAX_PAIRS)]] = True
-    first = np.repeat(np.arange(met.shape[0], dtype=np.int32), np.diff(met.indptr))
-    return first[keep], met.indices[keep], n_common[keep], n_agreed[keep]
+    keep = np.arange(met.nnz) if met.nnz <= MAX_PAIRS else np.flatnonzero(_many_common(met.data))
+    n_agreed, n_common = np.divmod(met.data[keep], AGREED)
+    first = (np.searchsorted(met.indptr, keep, side="right") - 1).astype(np.int32)
+    return first, met.indices[keep], n_common, n_agreed
+
+
+def _many_common(packed: Int64[np.ndarray, " pairs"]) -> Bool[np.ndarray, " pairs"]:
+    """Return the pairs who share enough tasks to be judged, and of the others every n-th."""
+    keep: np.ndarray = packed % AGREED >= MIN_COMMON
+    few = np.flatnonzero(~keep)
+    keep[few[:: -(-len(few) // MAX_PAIRS) or 1]] = True
+    return keep
 
 
 def _products(shares: sp.csr_matrix, first: np.ndarray, second: np.ndarray) -> np.ndarray:

@@ -59,3 +59,17 @@ def test_skills_explain_the_agreement_of_honest_workers() -> None:
     # with two even classes, skill is (2 accuracy - 1) / sqrt(2)
     assert np.corrcoef(fit.skill, crowd.accuracy)[0, 1] > 0.95
     assert fit.skill.mean() == pytest.approx((2 * crowd.accuracy.mean() - 1) / np.sqrt(2), abs=0.03)
+
+
+def test_very_many_pairs_who_all_share_enough_tasks_are_all_looked_at(
+    monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    """A crowd of more than two thousand who all did the same tasks."""
+    worker, task = np.divmod(np.arange(120), 20)
+    labels = encode(worker, task, rng.integers(2, size=120))
+    engine = LocalEngine(cut_labels(labels, [0, 7, 20]))
+    expected = fit_pairs(engine)
+    monkeypatch.setattr(pairs, "MAX_PAIRS", 5)
+    found = fit_pairs(engine)
+    assert found.n_common.tolist() == [20] * 15
+    assert found.z.tolist() == expected.z.tolist()
