@@ -15,10 +15,11 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -82,6 +83,18 @@ class Run:
     def write_table(self, name: str, table: pa.Table) -> None:
         """Write a Parquet output, whole or not at all."""
         write_whole(self.folder / name, lambda path: pq.write_table(table, path))
+
+    def write_rows(self, name: str, parts: Iterable[pa.Table]) -> None:
+        """Write a Parquet output from parts, one or more, of which one is in memory at a time."""
+
+        def write(path: Path) -> None:
+            rest = iter(parts)
+            first = next(rest)
+            with pq.ParquetWriter(path, first.schema) as file:
+                for part in chain([first], rest):
+                    file.write_table(part)
+
+        write_whole(self.folder / name, write)
 
     def finished(self, stage: str) -> dict[str, Any] | None:
         """Return the manifest's record of a stage that is whole, or None."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = ["aggregate", "consensus_verdict"]
 
+ROW_GROUP = 2**20  # rows of a table that are made and written together
 MODELS_ALONE = (
     "all workers are models, whose common errors no label shows; 50 to 100 gold tasks would"
 )
@@ -80,8 +82,8 @@ def aggregate(run: Run) -> str:
         plan, planned = plan_next(known, found.consensus, believed, order, run.settings.report)
     run.waits_for("the table of tasks")
     shown = np.where(refused, np.nan, confidence)
-    run.write_table("consensus.parquet", _consensus_table(crowd, found, shown))
-    run.write_table("next_labels.parquet", _next_table(found, shown, order))
+    run.write_rows("consensus.parquet", _consensus_rows(crowd, found, shown))
+    run.write_rows("next_labels.parquet", _next_rows(found, shown, order))
     run.write_table("label_plan.parquet", plan)
     run.waits_for("a closer look at workers and tasks")
     _look_closer(run, crowd, found, groups, whole, believed, confidence)
@@ -359,37 +361,46 @@ def _gold_check(
     }
 
 
-def _consensus_table(crowd: Crowd, found: Aggregated, confidence: np.ndarray) -> pa.Table:
+def _consensus_rows(crowd: Crowd, found: Aggregated, confidence: np.ndarray) -> Iterator[pa.Table]:
     """One row per labelled task, in the order of the labels' task codes."""
-    tasks, consensus = found.tasks, found.consensus
-    return arrow_table(
-        {
-            "task": tasks.tasks.astype(str, copy=False),
-            "group": coded_texts(crowd.group_names, crowd.label_group()),
-            "label": coded_texts(tasks.classes, consensus.label),
-            "confidence": confidence,
-            "model_confidence": found.support.model,
-            "entropy": tasks.entropy,
-            "margin": tasks.margin,
-            "conflict": tasks.conflict,
-            "tied": tasks.tied,
-            "overruled": tasks.overruled,
-            "n_labels": tasks.n_labels,
-            **_posterior_columns(consensus.posterior, tasks.classes),
-        }
-    )
+    tasks, consensus, group = found.tasks, found.consensus, crowd.label_group()
+    for rows in _parts_of(len(tasks.tasks)):
+        yield arrow_table(
+            {
+                "task": tasks.tasks[rows].astype(str, copy=False),
+                "group": coded_texts(crowd.group_names, group[rows]),
+                "label": coded_texts(tasks.classes, consensus.label[rows]),
+                "confidence": confidence[rows],
+                "model_confidence": found.support.model[rows],
+                "entropy": tasks.entropy[rows],
+                "margin": tasks.margin[rows],
+                "conflict": tasks.conflict[rows],
+                "tied": tasks.tied[rows],
+                "overruled": tasks.overruled[rows],
+                "n_labels": tasks.n_labels[rows],
+                **_posterior_columns(consensus.posterior, tasks.classes, rows),
+            }
+        )
+
+
+def _parts_of(n_rows: int) -> Iterator[slice]:
+    """Yield the rows of each part in which a table is made and written; one part at least."""
+    for first in range(0, max(n_rows, 1), ROW_GROUP):
+        yield slice(first, min(first + ROW_GROUP, n_rows))
 
 
 def _posterior_columns(
-    posterior: np.ndarray | NamedPosterior, classes: np.ndarray
+    posterior: np.ndarray | NamedPosterior, classes: np.ndarray, rows: slice
 ) -> dict[str, Any]:
-    """The posterior of each task: of all classes, or of those that it was given, and their names."""
+    """The posterior of some tasks: of all classes, or of those that each was given, and their names."""
     if not isinstance(posterior, NamedPosterior):
-        return {"posterior": posterior}
+        return {"posterior": posterior[rows]}
     named = posterior.named
+    start = named.start[rows.start : rows.stop + 1]
+    entries, start = slice(start[0], start[-1]), start - start[0]
     return {
-        "named": list_array(named.start, coded_texts(classes, named.code)),
-        "posterior": list_array(named.start, posterior.p),
+        "named": list_array(start, coded_texts(classes, named.code[entries])),
+        "posterior": list_array(start, posterior.p[entries]),
     }
 
 
@@ -410,23 +421,25 @@ def _count_columns(found: Aggregated, order: np.ndarray) -> dict[str, Any]:
     }
 
 
-def _next_table(found: Aggregated, confidence: np.ndarray, order: np.ndarray) -> pa.Table:
+def _next_rows(found: Aggregated, confidence: np.ndarray, order: np.ndarray) -> Iterator[pa.Table]:
     """Tasks, the least certain first, with how many workers named each class."""
     tasks = found.tasks
-    return arrow_table(
-        {
-            "rank": np.arange(1, order.size + 1, dtype=np.int32),
-            "task": coded_texts(tasks.tasks, order),
-            "confidence": confidence[order],
-            "entropy": tasks.entropy[order],
-            "n_labels": tasks.n_labels[order],
-            **_count_columns(found, order),
-            "label": coded_texts(tasks.classes, found.consensus.label[order]),
-            "margin": tasks.margin[order],
-            "tied": tasks.tied[order],
-            "overruled": tasks.overruled[order],
-        }
-    )
+    for rows in _parts_of(order.size):
+        now = order[rows]
+        yield arrow_table(
+            {
+                "rank": np.arange(rows.start + 1, rows.stop + 1, dtype=np.int32),
+                "task": tasks.tasks[now].astype(str, copy=False),
+                "confidence": confidence[now],
+                "entropy": tasks.entropy[now],
+                "n_labels": tasks.n_labels[now],
+                **_count_columns(found, now),
+                "label": coded_texts(tasks.classes, found.consensus.label[now]),
+                "margin": tasks.margin[now],
+                "tied": tasks.tied[now],
+                "overruled": tasks.overruled[now],
+            }
+        )
 
 
 def _count_table(crowd: Crowd, counts: np.ndarray) -> pa.Table:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -51,6 +52,22 @@ def test_the_pool_takes_what_the_classes_allow_and_the_report_says_so(tmp_path: 
     worker = pq.read_table(folder / "workers.parquet")["worker"][0].as_py()
     with pytest.raises(TableError, match="classes, too many for the page of a single worker"):
         worker_facts(folder, worker)
+
+
+@pytest.mark.parametrize("max_cells", [10, 2**27])
+def test_tables_are_the_same_in_however_many_parts_they_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, max_cells: int
+) -> None:
+    monkeypatch.setattr("quality.many_classes.named_votes.MAX_CELLS", max_cells)
+    path, tables = write_campaign(tmp_path), list[dict[str, pa.Table]]()
+    for rows in (2**20, 64):
+        monkeypatch.setattr("flows.stages.consensus.ROW_GROUP", rows)
+        folder = run_pipeline(load_settings(path), again=True).folder
+        names = ("consensus.parquet", "next_labels.parquet")
+        tables.append({name: pq.read_table(folder / name) for name in names})
+        assert pq.read_metadata(folder / names[0]).num_row_groups == -(-360 // rows)
+    assert tables[0] == tables[1]
+    assert tables[0]["consensus.parquet"].num_rows == 360
 
 
 @pytest.mark.parametrize("name", ["majority_vote", "one_coin_dawid_skene", "glad"])
