@@ -13,7 +13,8 @@ whole table, as beyond twenty million labels. A small run loads compiled kernels
 starts. A refusal is given in its own words.
 
 CPU seconds are those of all threads; wall seconds depend on what else the cores are doing. Peak memory is
-that of the process so far: the interpreter, its libraries and the small run included.
+that of the process so far: the interpreter, its libraries and the small run included, and pages of files
+that are mapped, which the system takes back when it needs them.
 
 A large campaign takes long, so the command measures the shapes that it is asked for and keeps the other
 rows of the page. The last column is the day on which a row was measured.
