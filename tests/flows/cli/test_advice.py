@@ -38,6 +38,10 @@ TRIED = {
         "init.py",
         "import",
     ): "test_an_export_again_replaces_the_labels_by_the_command_that_init_names",
+    (
+        "init.py",
+        "check",
+    ): "test_rows_of_a_class_that_means_nothing_are_found_by_the_command_that_is_named",
     ("upkeep.py", "run"): "test_a_run_that_stopped_is_listed_as_such_and_resumed",  # machine/
     ("judge_workers.html.j2", "report"): "test_the_command_writes_the_page_under_the_pseudonym",
     ("worker.html.j2", "report"): "test_the_command_writes_the_page_under_the_pseudonym",
@@ -81,6 +85,18 @@ def test_other_names_are_mapped_by_the_command_that_is_named(
     told = invoke(*shlex.split(words))
     assert told.exit_code == 0, told.stderr
     assert invoke(command, "imported.csv").exit_code == 0
+
+
+def test_rows_of_a_class_that_means_nothing_are_found_by_the_command_that_is_named(
+    folder: Path,
+) -> None:
+    write("labels.csv", "worker,task,label", [*ROWS, "w4,t0,n/a"])
+    told = invoke("init", "labels.csv")
+    assert told.exit_code == 0, told.stderr
+    words = " ".join(told.stdout.split())
+    assert "may mean that there is no label: 'n/a'; crowdassay check finds their rows" in words
+    found = invoke("check", "labels.csv")
+    assert re.search(r"\b17\b[^\n]*n/a", found.stdout)  # its row
 
 
 @pytest.mark.parametrize("command", ["workers", "aggregate", "init"])

@@ -13,7 +13,7 @@ from flows.pipeline import RunResult
 from flows.report import public_page
 from flows.run import Run
 from flows.stages import STAGES
-from flows.terminal import texts
+from flows.terminal import progress
 from tests.flows.report.report_folder import overwrite_what_is_internal, write_folder
 
 pytestmark = pytest.mark.prefect
@@ -56,7 +56,7 @@ def test_a_long_stage_says_what_it_waits_for_but_not_how_many_steps_are_done(
     told: list[tuple[float, str]] = []
     monkeypatch.setattr(artifacts, "create_progress_artifact", lambda *_, **__: "here")
     monkeypatch.setattr(artifacts, "update_progress_artifact", lambda _, *what: told.append(what))
-    monkeypatch.setattr(texts, "FIRST_WORD", 0.01)
+    monkeypatch.setattr(progress, "FIRST_WORD", 0.01)
     monkeypatch.setattr(artifacts, "APART", 0.0)
 
     def inner(stage: Any, run: Run) -> str:
