@@ -22,8 +22,9 @@ from tests.flows.campaign import write_small_campaign
 
 @pytest.fixture
 def many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take the few classes of a small campaign for too many."""
+    """Take the few classes of a small campaign for too many, and no consensus as found before."""
     monkeypatch.setattr("quality.many_classes.named_votes.MAX_CELLS", 10)
+    monkeypatch.setattr("flows.stages.labels.whole_labels._RECENT", {})
 
 
 def write_campaign(folder: Path, more: str = "") -> Path:
@@ -59,6 +60,7 @@ def test_tables_are_the_same_in_however_many_parts_they_are_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, max_cells: int
 ) -> None:
     monkeypatch.setattr("quality.many_classes.named_votes.MAX_CELLS", max_cells)
+    monkeypatch.setattr("flows.stages.labels.whole_labels._RECENT", {})
     path, tables = write_campaign(tmp_path), list[dict[str, pa.Table]]()
     for rows in (2**20, 64):
         monkeypatch.setattr("flows.stages.consensus.ROW_GROUP", rows)
