@@ -41,7 +41,7 @@ __all__ = ["BUDGET_LOW", "GATE_REFUSED", "publish_releases", "step_with_progress
 GATE_REFUSED = "crowdassay.gate.refused"
 BUDGET_LOW = "crowdassay.budget.low"
 LOW = 0.8  # share of the budget
-APART = 1.0  # seconds between one stage's end that is told and the next
+APART = 1.0  # seconds between two updates of the artifact at the end of a stage
 TABLES = ("proportions", "corrected_shares", "class_ratios")
 
 Facts = dict[str, Any]
@@ -50,7 +50,7 @@ Facts = dict[str, Any]
 def step_with_progress(inner: Step, campaign: str) -> Step:
     """Show how many of a run's stages are done, as a progress artifact of the flow run.
 
-    Stages that end within a second are told together. Of a stage that takes long it also says what that
+    One update tells of all stages that end within a second. Of a stage that takes long it also says what that
     waits for, in words that are the code's own, for how long, and for how long at most; how many steps
     of it are done stays here.
 

@@ -203,7 +203,7 @@ def _say(line: str) -> None:
 
 crowd_quality_flow = cast("Flow[[str, bool], RunResult]", _flow_over(_called))
 """The pipeline as a Prefect flow: call it with the path of a settings file, or serve or deploy it
-(`flows.prefect.deploy`). Which stage begins is said on the standard error of its process.
+(`flows.prefect.deploy`). Its process names each stage that begins on its standard error.
 
 It runs against the configured API. Without one Prefect starts a temporary server, which keeps running
 when the process is killed; the server that `run_as_flow` starts does not.

@@ -125,9 +125,8 @@ def _assigned(task: np.ndarray, group: np.ndarray) -> Assigned:
         mark[at : at + AT_ONCE] = [_digest(str(name).encode()) for name in names]
     order = np.argsort(mark, kind="stable")
     mark, group = mark[order], group[order]
-    coded = arrow_array(
-        group.astype(str, copy=False)
-    ).dictionary_encode()  # hashed: sorting is slow
+    texts = arrow_array(group.astype(str, copy=False))
+    coded = texts.dictionary_encode()  # by hashes: sorting texts is slow
     by_group, start = sort_codes(numpy_array(coded.indices), len(coded.dictionary))
     cells = np.split(mark[by_group], start[1:-1])
     sets = {
