@@ -6,6 +6,7 @@ import codecs
 import errno
 import gzip
 import hashlib
+import mmap
 import os
 import secrets
 import shutil
@@ -17,12 +18,14 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TextIO
+from weakref import WeakSet
 
 if TYPE_CHECKING:
     import numpy as np
 
 __all__ = [
-    "KEY", "OutputError", "OutputFile", "encoding_by_mark", "file_digest", "map_texts", "open_text",
+    "KEY", "OutputError", "OutputFile", "encoding_by_mark", "file_digest", "forget_pages", "map_texts",
+    "open_text",
     "output_folder", "state_key", "sync_folder", "write_arrays", "write_whole",
 ]  # fmt: skip
 
@@ -36,6 +39,7 @@ MARKS = {  # the longer first: one of UTF-32 begins as one of UTF-16 does
 FULL = {errno.ENOSPC, errno.EDQUOT}
 HEADER = 30 + 20  # bytes of an archive's entry before its array, besides its name and the padding
 PADDING, ALIGNED = 0xD935, 64  # the field's public number; bytes
+MAPPED = WeakSet[mmap.mmap]()  # files of texts that somebody still looks at
 NO_HARD_LINKS = {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK}
 
 
@@ -271,6 +275,8 @@ def map_texts(path: Path) -> dict[str, np.ndarray]:
 
     found = {}
     with zipfile.ZipFile(path) as archive, path.open("rb") as file:
+        whole = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        MAPPED.add(whole)
         for entry in archive.infolist():
             if entry.compress_type != zipfile.ZIP_STORED:
                 continue
@@ -279,9 +285,19 @@ def map_texts(path: Path) -> dict[str, np.ndarray]:
             np.lib.format.read_magic(file)
             shape, _, dtype = np.lib.format.read_array_header_1_0(file)
             if dtype.kind == "U" and len(shape) == 1 and shape[0] > 0:  # nothing cannot be mapped
-                mapped = np.memmap(path, dtype, "r", offset=file.tell(), shape=shape)
-                found[entry.filename.removesuffix(".npy")] = np.asarray(mapped)
+                name = entry.filename.removesuffix(".npy")
+                found[name] = np.frombuffer(whole, dtype, shape[0], offset=file.tell())
     return found
+
+
+def forget_pages() -> None:
+    """Give the pages of mapped texts back to the system, which reads them anew when they are looked at.
+
+    Names of a hundred million labels are gigabytes, and count as this process's memory until it is scarce.
+    """
+    if hasattr(mmap, "MADV_DONTNEED"):  # not on every system
+        for mapped in tuple(MAPPED):
+            mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def file_digest(path: Path, key: bytes) -> str:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from flows.files import KEY, file_digest, state_key, sync_folder, write_whole
+from flows.files import KEY, file_digest, forget_pages, state_key, sync_folder, write_whole
 from flows.settings import Settings, SettingsError, key_at
 from flows.tables import input_files, read_parquet
 
@@ -57,7 +57,8 @@ class Run:
         return self.folder.name.removeprefix(PARTIAL)
 
     def waits_for(self, what: str) -> None:
-        """Report which work begins, where its steps are not counted."""
+        """Report which work begins, where its steps are not counted; names looked at before leave memory."""
+        forget_pages()
         if self.progress is not None:
             self.progress(what, 0, 1)
 

@@ -12,7 +12,7 @@ from jaxtyping import Bool
 
 from flows.run import Crowd, Run, begun_from, keep_fit
 from flows.settings import ReportSettings, SettingsError
-from flows.stages.label_plan import plan_next
+from flows.stages.label_plan import FewAtHand, plan_next
 from flows.stages.label_sets import aggregate_sets, sets_sentence
 from flows.stages.labels import Aggregated, CampaignLabels, Groups, open_labels
 from flows.stages.learning import (
@@ -77,7 +77,7 @@ def aggregate(run: Run) -> str:
         believed = sure.believed(found.consensus.posterior)
         confidence = sure.in_label(found.consensus.posterior, found.consensus.label)
         order = rank_tasks(confidence, found.tasks.n_labels)
-        known = found.kept if found.kept is not None else labels.few_at_hand(keep)
+        known = labels.few_at_hand(keep) if found.kept is None else FewAtHand.of(found.kept)
         run.waits_for("which labels to ask for next")
         plan, planned = plan_next(known, found.consensus, believed, order, run.settings.report)
     run.waits_for("the table of tasks")

@@ -36,7 +36,7 @@ MIN_LABELS = 10  # a worker who gave fewer may look better than she is
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FewAtHand:
-    """Labels too many for one table: the names, the labels of each worker, and a table of some tasks.
+    """What a plan asks of labels: the names, the labels of each worker, and those of some tasks.
 
     Parameters
     ----------
@@ -45,16 +45,22 @@ class FewAtHand:
     n_labels
         Labels of each worker.
     of_tasks
-        From task codes to a table of their labels alone, under the same names.
+        From task codes to the workers, tasks and classes of labels, theirs among them.
     """
 
     names: CrowdLabels
     n_labels: Int[np.ndarray, " workers"]
-    of_tasks: Callable[[Int[np.ndarray, " chosen"]], CrowdLabels]
+    of_tasks: Callable[[Int[np.ndarray, " chosen"]], tuple[np.ndarray, ...]]
+
+    @classmethod
+    def of(cls, labels: CrowdLabels) -> FewAtHand:
+        """A table at hand, which gives all of its rows."""
+        n_labels = np.diff(labels.worker_start)
+        return cls(labels, n_labels, lambda _: (labels.worker, labels.task, labels.label))
 
 
 def plan_next(
-    known: CrowdLabels | FewAtHand,
+    known: FewAtHand,
     consensus: AnyConsensus,
     believed: Float[np.ndarray, "tasks classes"] | NamedPosterior,
     uncertain: np.ndarray,
@@ -68,9 +74,6 @@ def plan_next(
     tasks that are worth much to one of these. Where the confusion matrices of those workers would be too
     many, a task has its likeliest classes and one for all others, and workers err evenly.
     """
-    if isinstance(known, CrowdLabels):
-        labels = known
-        known = FewAtHand(labels, np.diff(labels.worker_start), lambda _: labels)
     names = known.names
     asked = _asked(known.n_labels, consensus, chosen)
     many = asked.size * names.n_classes**2 > MAX_MATRICES
@@ -81,7 +84,7 @@ def plan_next(
     considered = np.sort(uncertain[:most])
     if chosen.plan_search and confusion is not None and isinstance(believed, np.ndarray):
         considered = considered_tasks(believed, uncertain, confusion, most)
-    part, rows = _part(known.of_tasks(considered), considered, asked), believed[considered]
+    part, rows = _part(known, considered, asked), believed[considered]
     right = _right(consensus) if many else None
     told_apart = right is not None or confusion is not None
     if many:
@@ -231,16 +234,17 @@ def _confusion(
     return one_coin_confusion(reliability[asked], n_classes)
 
 
-def _part(labels: CrowdLabels, tasks: np.ndarray, workers: np.ndarray) -> CrowdLabels:
+def _part(known: FewAtHand, tasks: np.ndarray, workers: np.ndarray) -> CrowdLabels:
     """The labels of these tasks by these workers, both in increasing order."""
-    rows = np.flatnonzero(np.isin(labels.task, tasks) & np.isin(labels.worker, workers))
+    worker, task, label = known.of_tasks(tasks)
+    rows = np.flatnonzero(np.isin(task, tasks) & np.isin(worker, workers))
     return CrowdLabels.from_codes(
-        np.searchsorted(workers, labels.worker[rows]),
-        np.searchsorted(tasks, labels.task[rows]),
-        labels.label[rows],
-        workers=labels.workers[workers],
-        tasks=labels.tasks[tasks],
-        classes=labels.classes,
+        np.searchsorted(workers, worker[rows]),
+        np.searchsorted(tasks, task[rows]),
+        label[rows],
+        workers=known.names.workers[workers],
+        tasks=known.names.tasks[tasks],
+        classes=known.names.classes,
     )
 
 

@@ -34,6 +34,8 @@ NEWTON_STEPS = 50
 LEAST = 1e-9
 FIXED = 1e-3  # standard deviation of a coefficient of which one crowd's gold can tell nothing
 MAX_SURE = 0.97  # of the model's own confidence in the mixture: one error must not rule it out
+AT_ONCE = 2**20  # tasks that are gone through together
+EVERY = slice(None)
 CAUTION = 0.5  # power of the predictive likelihoods that weigh the candidates
 
 
@@ -131,17 +133,10 @@ class CalibratedConfidence:
         """Return the posterior with `confidence` in the label; the other classes keep their ratios."""
         if isinstance(posterior, NamedPosterior):
             return posterior.believed(self.label, self.confidence)
-        rest = np.array(posterior, dtype=np.float64)
-        place = self.label[:, np.newaxis].astype(np.int64)
-        np.put_along_axis(rest, place, 0.0, axis=1)
-        total = rest.sum(axis=1, keepdims=True)
-        even = np.ones(rest.shape)
-        np.put_along_axis(even, place, 0.0, axis=1)
-        others = max(rest.shape[1] - 1, 1)
-        rest = np.divide(rest, total, out=even / others, where=total > 0)
-        rest *= 1.0 - self.confidence[:, np.newaxis]
-        np.put_along_axis(rest, place, self.confidence[:, np.newaxis], axis=1)
-        whole: np.ndarray = rest / rest.sum(axis=1, keepdims=True)  # 1 but for rounding
+        whole = np.array(posterior, dtype=np.float64)
+        for first in range(0, len(whole), AT_ONCE):
+            rows = slice(first, first + AT_ONCE)
+            _believe(whole[rows], self.label[rows], self.confidence[rows])
         return whole
 
     def in_label(
@@ -150,8 +145,28 @@ class CalibratedConfidence:
         label: Int[np.ndarray, " tasks"],
     ) -> Float64[np.ndarray, " tasks"]:
         """Return the probability that these labels are right, which need not be the likeliest classes."""
+        if np.array_equal(label, self.label):
+            return self.confidence
         own = self.believed(posterior)[np.arange(len(label)), label]
         return np.where(label == self.label, self.confidence, own)
+
+
+def _believe(
+    posterior: Float64[np.ndarray, "tasks classes"],
+    label: Int16[np.ndarray, " tasks"],
+    confidence: Float64[np.ndarray, " tasks"],
+) -> None:
+    """Put the confidence in the label, in place; what is left to 1 the others share as they did."""
+    place = label[:, np.newaxis].astype(np.int64)
+    np.put_along_axis(posterior, place, 0.0, axis=1)
+    total = posterior.sum(axis=1, keepdims=True)
+    even = np.ones(posterior.shape)
+    np.put_along_axis(even, place, 0.0, axis=1)
+    others = max(posterior.shape[1] - 1, 1)
+    rest = np.divide(posterior, total, out=even / others, where=total > 0)
+    rest *= 1.0 - confidence[:, np.newaxis]
+    np.put_along_axis(rest, place, confidence[:, np.newaxis], axis=1)
+    np.divide(rest, rest.sum(axis=1, keepdims=True), out=posterior)  # 1 but for rounding
 
 
 def calibrate(
@@ -241,10 +256,14 @@ def calibrate_support(
         raise ValueError(f"gold must be {n_tasks} codes, one per task, got shape {gold.shape}")
     judged = (support.n_votes > 0) & (support.n_classes > 1)
     known = np.flatnonzero(judged & (gold >= 0)) if gold is not None else np.zeros(0, np.int64)
-    columns = design(support)
+    confidence = support.model.copy()
+    for first in range(0, n_tasks, AT_ONCE):
+        rows = slice(first, first + AT_ONCE)
+        by_prior = expit(design(support, rows) @ prior.mean)
+        np.copyto(confidence[rows], by_prior, where=judged[rows])
     found = CalibratedConfidence(
         label=support.label,
-        confidence=np.where(judged, expit(columns @ prior.mean), support.model),
+        confidence=confidence,
         model=support.model,
         evidence="labels",
         n_gold=0,
@@ -256,7 +275,7 @@ def calibrate_support(
     if gold is None or len(known) < MIN_GOLD:
         return found
     right = support.label[known] == gold[known]
-    fitted, weights = _fitted(support, columns, known, right.astype(np.float64), prior)
+    fitted, weights = _fitted(support, design(support), known, right.astype(np.float64), prior)
     confidence = np.where(judged, fitted, support.model)
     # one seed for every table: the intervals of a report must not change from run to run
     before, after = (
@@ -269,11 +288,11 @@ def calibrate_support(
     )  # fmt: skip
 
 
-def design(support: Support) -> Float64[np.ndarray, "tasks 4"]:
+def design(support: Support, rows: slice = EVERY) -> Float64[np.ndarray, "rows 4"]:
     """Return the columns of the regression, in the order of :attr:`RightnessPrior.mean`."""
-    odds = np.sign(support.odds) * np.log1p(np.abs(support.odds))
+    odds = np.sign(support.odds[rows]) * np.log1p(np.abs(support.odds[rows]))
     constant = np.ones(len(odds))
-    return np.stack([constant, odds, support.votes, support.shared * constant], axis=1)
+    return np.stack([constant, odds, support.votes[rows], support.shared * constant], axis=1)
 
 
 class Rows(NamedTuple):

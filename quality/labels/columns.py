@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 from jaxtyping import Int, Int32, Int64, Shaped
+from numpy.typing import DTypeLike
 
 from quality.labels.text_codes import code_texts, ranks
 from quality.labels.texts import Texts, decimals, text_array
@@ -44,7 +45,10 @@ OFFSETS = {"string": np.int32, "large_string": np.int64}  # by the type's name
 
 
 def array_texts(array: Any) -> Texts | None:
-    """Return the texts of an Arrow array, not copied; None if it holds no text or a cell is missing."""
+    """Return the texts of an Arrow array, not copied; None if it holds no text or a cell is missing.
+
+    Of a slice they are its own letters alone.
+    """
     offset = OFFSETS.get(str(array.type))
     if offset is None or array.null_count:
         return None
@@ -52,7 +56,9 @@ def array_texts(array: Any) -> Texts | None:
         return Texts(np.empty(0, dtype=np.uint8), np.zeros(1, dtype=offset))
     _, start, letters = array.buffers()
     bounds = np.frombuffer(start, dtype=offset)[array.offset : array.offset + len(array) + 1]
-    return Texts(np.frombuffer(letters or b"", dtype=np.uint8), bounds)
+    first, last = int(bounds[0]), int(bounds[-1])
+    own = np.frombuffer(letters or b"", dtype=np.uint8)[first:last]
+    return Texts(own, bounds - bounds[0] if first else bounds)
 
 
 def column_texts(values: Any) -> list[Texts] | None:
@@ -188,11 +194,14 @@ def declared(
 
 
 def sort_codes(
-    code: Int[np.ndarray, " rows"], n_codes: int
-) -> tuple[Int64[np.ndarray, " rows"], Int64[np.ndarray, " offsets"]]:
-    """Sort codes, stably, by counting; return the order of the rows and where each code starts."""
+    code: Int[np.ndarray, " rows"], n_codes: int, *, kind: DTypeLike = np.int64
+) -> tuple[Int[np.ndarray, " rows"], Int64[np.ndarray, " offsets"]]:
+    """Sort codes, stably, by counting; return the order of the rows and where each code starts.
+
+    The order is of that kind of integer, which must be able to count the rows.
+    """
     start = np.zeros(n_codes + 1, dtype=np.int64)
-    order = np.empty(len(code), dtype=np.int64)
+    order = np.empty(len(code), dtype=kind)
     _sort_codes(code, start, np.zeros_like(start), order)
     return order, start
 

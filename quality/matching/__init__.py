@@ -21,10 +21,30 @@ from quality.matching.cost_reducing import (
     semi_matching,
 )
 from quality.matching.dynamic import DynamicMatching
-from quality.matching.levels import LoadLevels, connected, first_givers, level_out, load_levels
+from quality.matching.levels import (
+    LoadLevels,
+    connected,
+    first_givers,
+    jobs_of,
+    level_out,
+    load_levels,
+    machine_loads,
+)
 
 __all__ = [
-    "DynamicMatching", "LoadLevels", "SemiMatching", "ascending_rows", "conflict_graph",
-    "conflict_graph_by_shards", "conflict_tasks", "connected", "first_givers", "level_out",
-    "load_levels", "matching_and_level", "semi_matching",
+    "DynamicMatching",
+    "LoadLevels",
+    "SemiMatching",
+    "ascending_rows",
+    "conflict_graph",
+    "conflict_graph_by_shards",
+    "conflict_tasks",
+    "connected",
+    "first_givers",
+    "jobs_of",
+    "level_out",
+    "load_levels",
+    "machine_loads",
+    "matching_and_level",
+    "semi_matching",
 ]  # fmt: skip

@@ -69,11 +69,9 @@ def _by_owner(
     n_machines: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Chains]:
     """Copy the rows of jobs that can move, those of a machine side by side, and list them."""
-    degree = np.diff(start)
-    n_jobs = np.bincount(assigned[degree > 1], minlength=n_machines)
-    n_fixed = np.bincount(assigned, minlength=n_machines) - n_jobs  # with one machine each
-    job_place = _offsets(n_jobs)
-    row_place = _offsets(np.bincount(assigned, degree, n_machines) - n_fixed)
+    n_jobs, n_rows = np.zeros((2, n_machines), dtype=np.int64)
+    _count_movable(start, assigned, n_jobs, n_rows)
+    job_place, row_place = _offsets(n_jobs), _offsets(n_rows)
     moving = np.empty(job_place[-1], dtype=np.int32)
     near_start = np.full(len(moving) + 1, row_place[-1], dtype=start.dtype)
     near = np.empty(row_place[-1], dtype=machine.dtype)
@@ -91,16 +89,30 @@ def _chains(
     order: Int32[np.ndarray, " items"], place: Int64[np.ndarray, " offsets"], n_items: int
 ) -> Chains:
     """Link the items of each run, ``order[place[i]:place[i + 1]]``: its first, their next and last."""
-    filled = place[:-1] < place[1:]
-    first = np.full(len(filled), NONE, dtype=np.int32)
-    first[filled] = order[place[:-1][filled]]
+    first = np.full(len(place) - 1, NONE, dtype=np.int32)
     following, previous = np.full((2, n_items), NONE, dtype=np.int32)
-    is_linked = np.ones(len(order), dtype=np.bool_)
-    is_linked[place[:-1][filled]] = False
-    later = np.flatnonzero(is_linked)
-    following[order[later - 1]] = order[later]
-    previous[order[later]] = order[later - 1]
+    _link(order, place, first, following, previous)
     return first, following, previous
+
+
+@kernel
+def _count_movable(start, assigned, n_jobs, n_rows) -> None:
+    """Count the jobs of each machine that have another machine, and the entries of their rows."""
+    for job in range(len(assigned)):
+        degree = start[job + 1] - start[job]
+        if degree > 1:
+            n_jobs[assigned[job]] += 1
+            n_rows[assigned[job]] += degree
+
+
+@kernel
+def _link(order, place, first, following, previous) -> None:
+    for run in range(len(first)):
+        if place[run] < place[run + 1]:
+            first[run] = order[place[run]]
+        for at in range(place[run] + 1, place[run + 1]):
+            following[order[at - 1]] = order[at]
+            previous[order[at]] = order[at - 1]
 
 
 @kernel
@@ -283,7 +295,7 @@ def matching_and_level(graph: Any) -> tuple[SemiMatching, Int32[np.ndarray, " ma
     degree = np.diff(start)
     if not degree.all():
         raise ValueError(f"every job must have a machine, job {int(degree.argmin())} has none")
-    by_degree, _ = sort_codes(degree, int(degree.max(initial=0)) + 1)
+    by_degree, _ = sort_codes(degree, int(degree.max(initial=0)) + 1, kind=start.dtype)
     assigned = np.empty(len(degree), dtype=np.int32)
     load = np.zeros(graph.shape[1], dtype=np.int32)
     _greedy(start, machine, by_degree, assigned, load)
@@ -314,7 +326,7 @@ def _check_sparse(graph: Any) -> None:
 def _greedy(
     start: Int[np.ndarray, " bounds"],
     machine: Int[np.ndarray, " entries"],
-    order: Int64[np.ndarray, " jobs"],
+    order: Int[np.ndarray, " jobs"],
     assigned: Int32[np.ndarray, " jobs"],
     load: Int32[np.ndarray, " machines"],
 ) -> None:

@@ -32,14 +32,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int, Int32
+from jaxtyping import Bool, Float64, Int, Int32, Int64
 from scipy.sparse import csr_array
 
 from quality.labels import freeze_arrays
 from quality.matching.cost_reducing import ascending_rows, matching_and_level
 from quality.parallel import kernel
 
-__all__ = ["LoadLevels", "connected", "first_givers", "level_out", "load_levels"]
+__all__ = [
+    "LoadLevels", "connected", "first_givers", "jobs_of", "level_out", "load_levels", "machine_loads",
+]  # fmt: skip
 
 FAR = -1  # no machine with room can be reached
 AT_ONCE = 2**22  # entries that waves go through between two reports of progress: some milliseconds
@@ -53,15 +55,18 @@ def level_out(
     tell: Callable[[int], object],
 ) -> int:
     """Move shares, which are brought up to date, in at most so many waves; how many there were."""
-    start, machine, _, _, job_of = edges
+    start, machine, *_ = edges
     part = level.copy()
     distance, queue = np.empty((2, len(part)), dtype=np.int32)
     reached = np.empty(len(start) - 1, dtype=np.bool_)
     at_once = max(AT_ONCE // max(len(machine), 1), 1)
     n_waves, splits = 0, True
     while splits and n_waves < max_iter:
-        home = first_givers(job_of, machine, share)
-        part = connected(start, machine, part[machine] == part[home][job_of], len(part))
+        home = first_givers(start, machine, share)
+        joined = np.empty(len(machine), dtype=np.bool_)
+        _join_parts(start, machine, part, home, joined)
+        part = connected(start, machine, joined, len(part))
+        del joined
         excess, slack = _excess(machine, share, part, home)
         state = share, part, home, excess, slack, distance
         while n_waves < max_iter:
@@ -81,16 +86,32 @@ def level_out(
 
 
 def first_givers(
-    job_of: Int32[np.ndarray, " entries"],
+    start: Int[np.ndarray, " bounds"],
     machine: Int[np.ndarray, " entries"],
     share: Float64[np.ndarray, " entries"],
-) -> Int[np.ndarray, " jobs"]:
+) -> Int32[np.ndarray, " jobs"]:
     """Return the first machine that each job gives to: its home."""
-    giving = np.flatnonzero(share > 0)
-    job = job_of[giving]
-    is_first = np.append(True, job[1:] != job[:-1])[: len(job)]
-    home: np.ndarray = machine[giving[is_first]]
+    home = np.empty(len(start) - 1, dtype=np.int32)
+    _find_homes(start, machine, share, home)
     return home
+
+
+@kernel
+def _find_homes(start, machine, share, home) -> None:
+    for job in range(len(home)):
+        entry = start[job]
+        while not share[entry] > 0:
+            entry += 1
+        home[job] = machine[entry]
+
+
+@kernel
+def _join_parts(start, machine, part, home, joined) -> None:
+    """Write which entries are of a machine in the part of their job's home."""
+    for job in range(len(home)):
+        own = part[home[job]]
+        for entry in range(start[job], start[job + 1]):
+            joined[entry] = part[machine[entry]] == own
 
 
 def connected(
@@ -140,9 +161,39 @@ def _excess(
     """How far each machine's load is above the mean of its part, and what counts as level."""
     n_machines = len(part)
     n_near = np.bincount(part, minlength=n_machines)[part]
-    n_jobs = np.bincount(part[home], minlength=n_machines)[part]
-    load = np.bincount(machine, share, n_machines)
+    n_jobs = jobs_of(part, home)[part]
+    load = machine_loads(machine, share, n_machines)
     return load - n_jobs / n_near, np.minimum(1e-9, 0.1 / n_near.astype(np.float64) ** 2)
+
+
+def jobs_of(
+    part: Int32[np.ndarray, " machines"], home: Int32[np.ndarray, " jobs"]
+) -> Int64[np.ndarray, " machines"]:
+    """Return how many jobs have their home in the part of each name."""
+    n_jobs = np.zeros(len(part), dtype=np.int64)
+    _count_jobs(part, home, n_jobs)
+    return n_jobs
+
+
+def machine_loads(
+    machine: Int[np.ndarray, " entries"], share: Float64[np.ndarray, " entries"], n_machines: int
+) -> Float64[np.ndarray, " machines"]:
+    """Return the sum of each machine's shares; `numpy.bincount` would copy every code."""
+    load = np.zeros(n_machines)
+    _add_shares(machine, share, load)
+    return load
+
+
+@kernel
+def _count_jobs(part, home, n_jobs) -> None:
+    for job in range(len(home)):
+        n_jobs[part[home[job]]] += 1
+
+
+@kernel
+def _add_shares(machine, share, load) -> None:
+    for entry in range(len(machine)):
+        load[machine[entry]] += share[entry]
 
 
 @kernel

@@ -68,17 +68,17 @@ class TaskAnswers:
         found = np.zeros(labels.n_classes, dtype=np.int32)
         longest = int(np.diff(labels.task_start).max(initial=0))
         given = np.empty(longest, dtype=np.int16)
-        _find_answers(labels.task_start, labels.label, found, given, start, answer, count, place)
-        n_places = np.diff(start)[labels.task]
-        row_start = np.concatenate([[0], np.cumsum(n_places)]).astype(np.int64)
+        row_start = np.zeros(labels.n_labels + 1, dtype=np.int64)
+        rows = labels.task_start, labels.label
+        _find_answers(*rows, found, given, start, answer, count, place, row_start)
         n_answers = int(start[-1])
         return cls(start, answer[:n_answers].copy(), count[:n_answers].copy(), place, row_start)
 
 
 @kernel
-def _find_answers(task_start, label, found, given, start, answer, count, place) -> None:
+def _find_answers(task_start, label, found, given, start, answer, count, place, row_start) -> None:
     """Write each task's answers; `found` is 0 for every class before and after a task."""
-    last = 0
+    last, n_places = 0, 0
     for task in range(len(task_start) - 1):
         n_answers = 0
         for row in range(task_start[task], task_start[task + 1]):
@@ -97,6 +97,8 @@ def _find_answers(task_start, label, found, given, start, answer, count, place) 
             found[given[at]] = at
         for row in range(task_start[task], task_start[task + 1]):
             place[row] = found[label[row]]
+            n_places += n_answers
+            row_start[row + 1] = n_places
         for at in range(n_answers):
             found[given[at]] = 0
         last += n_answers

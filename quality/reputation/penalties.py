@@ -46,7 +46,9 @@ from quality.matching import (
     conflict_graph,
     connected,
     first_givers,
+    jobs_of,
     level_out,
+    machine_loads,
     matching_and_level,
     semi_matching,
 )
@@ -309,14 +311,15 @@ def balanced_loads(
     matching, level = matching_and_level(graph)
     start, machine = ascending_rows(graph)
     job = np.repeat(np.arange(len(start) - 1, dtype=np.int32), np.diff(start))
-    share = (machine == matching.assigned[job]).astype(np.float64)
-    by_machine, of_machine = sort_codes(machine, graph.shape[1])
+    share = np.empty(len(machine))
+    _give_whole(start, machine, matching.assigned, share)
+    by_machine, of_machine = sort_codes(machine, graph.shape[1], kind=start.dtype)
     edges = start, machine, of_machine, by_machine, job
     tell = counter(progress, "balanced loads", max_iter)
     n_iter = level_out(edges, level, share, max_iter, tell)
-    del edges, by_machine  # twice the bytes of the rows, which what follows does not need
-    flow = np.bincount(machine, share, minlength=graph.shape[1]).astype(np.float64)  # also of none
-    load, converged = _pools(start, machine, job, share, flow)
+    del edges, by_machine, job  # the bytes of the rows twice, which what follows does not need
+    flow = machine_loads(machine, share, graph.shape[1])
+    load, converged = _pools(start, machine, share, flow)
     load = load if converged else flow
     residual = float(np.abs(flow - load).max(initial=0.0))
     shares = csr_array((share, machine.copy(), start.copy()), shape=graph.shape)
@@ -368,20 +371,37 @@ def balanced_penalty(
 def _pools(
     start: Int[np.ndarray, " bounds"],
     machine: Int[np.ndarray, " entries"],
-    job_of: Int32[np.ndarray, " entries"],
     share: Float64[np.ndarray, " entries"],
     flow: Float64[np.ndarray, " machines"],
 ) -> tuple[Float64[np.ndarray, " machines"], bool]:
     """Jobs per machine in the pool of each machine, and whether these are the exact loads."""
     n_machines = len(flow)
     pool = connected(start, machine, share > 0, n_machines)
-    home = first_givers(job_of, machine, share)
+    home = first_givers(start, machine, share)
     n_near = np.bincount(pool, minlength=n_machines)
-    load = np.bincount(pool[home], minlength=n_machines)[pool] / n_near[pool]
+    load = jobs_of(pool, home)[pool] / n_near[pool]
     excess = np.bincount(pool, np.maximum(0.0, flow - load), n_machines)
     # half of what the proof allows: the other half is for rounding
-    exact = (excess * n_near < 0.5).all() and (load[machine] >= load[home][job_of]).all()
+    exact = (excess * n_near < 0.5).all() and _gives_to_least(start, machine, load, home)
     return load, bool(exact)
+
+
+@kernel
+def _give_whole(start, machine, assigned, share) -> None:
+    """Write 1 where a job is assigned, and 0 elsewhere."""
+    for job in range(len(assigned)):
+        for entry in range(start[job], start[job + 1]):
+            share[entry] = machine[entry] == assigned[job]
+
+
+@kernel
+def _gives_to_least(start, machine, load, home) -> bool:
+    """Return whether no machine of a job has a smaller load than its home."""
+    for job in range(len(home)):
+        for entry in range(start[job], start[job + 1]):
+            if not load[machine[entry]] >= load[home[job]]:
+                return False
+    return True
 
 
 def hard_level(labels: CrowdLabels) -> Int32[np.ndarray, " workers"]:

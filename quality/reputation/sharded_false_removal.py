@@ -60,6 +60,9 @@ __all__ = ["filter_dishonest_by_shards"]
 
 AT_ONCE = 16_000_000  # labels of some workers that are brought together, each in some 30 bytes
 MANY_AT_ONCE = 250_000  # workers whose likelihoods or moments are added up together
+BLOCK = (
+    16_384  # of them whose likelihoods are multiplied meanwhile: six megabytes, which a cache holds
+)
 
 
 def filter_dishonest_by_shards(
@@ -347,9 +350,14 @@ def _about_reliability(shard: LabelShard, asked: tuple[_Believed, _Some]) -> Sum
     believed, some = asked
     right = np.empty(shard.n_labels)
     mass = ask_right(shard, TaskAnswers.of(shard), believed.log_odds, believed.prior, right)
-    product, total = np.ones((len(some.worker), N_GRID)), np.zeros((len(some.worker), N_GRID))
-    held, rows = np.zeros(len(some.worker), dtype=np.int64), (shard.worker, right, shard.n_classes)
-    _add_log_evidence(some.place, *rows, RELIABILITY, product, held, total)
+    total = np.zeros((len(some.worker), N_GRID))
+    seat = some.place[shard.worker]
+    seated = np.flatnonzero(seat >= 0)
+    by_block, start = sort_codes(seat[seated] // BLOCK, -(-len(total) // BLOCK))
+    rows = seated[by_block], start, seat, right, shard.n_classes
+    _add_log_evidence(
+        *rows, RELIABILITY, np.empty((BLOCK, N_GRID)), np.empty(BLOCK, np.int64), total
+    )
     return mass, total
 
 
@@ -420,28 +428,32 @@ def _is_taken(
 
 @kernel
 def _add_log_evidence(
-    seat, worker, right, n_classes, reliability, product, held, log_evidence
+    rows, start, seat, right, n_classes, reliability, product, held, log_evidence
 ) -> None:
-    """Add the log-likelihood of each label at every reliability, for the workers who have a seat.
+    """Add the log-likelihood of each label at every reliability, a block of workers after the other.
 
-    `product` is 1 and `held` 0 before: a logarithm is taken for 32 labels at once.
+    A logarithm is taken for 32 labels at once; `product` and `held` are of the block at work.
     """
     each_wrong = 1 / (n_classes - 1)
-    for row in range(len(worker)):
-        at = seat[worker[row]]
-        if at < 0:
-            continue
-        flat = (1 - right[row]) * each_wrong
-        slope = right[row] - flat
-        for place in range(len(reliability)):
-            product[at, place] *= flat + slope * reliability[place]
-        held[at] += 1
-        if held[at] == 32:
-            held[at] = 0
+    for block in range(len(start) - 1):
+        first = block * len(held)
+        n_held = min(len(held), len(log_evidence) - first)
+        product[:n_held] = 1.0
+        held[:n_held] = 0
+        for position in range(start[block], start[block + 1]):
+            row = rows[position]
+            at = seat[row] - first
+            flat = (1 - right[row]) * each_wrong
+            slope = right[row] - flat
             for place in range(len(reliability)):
-                log_evidence[at, place] += log(product[at, place])
-                product[at, place] = 1.0
-    for at in range(len(held)):
-        if held[at] > 0:
-            for place in range(len(reliability)):
-                log_evidence[at, place] += log(product[at, place])
+                product[at, place] *= flat + slope * reliability[place]
+            held[at] += 1
+            if held[at] == 32:
+                held[at] = 0
+                for place in range(len(reliability)):
+                    log_evidence[first + at, place] += log(product[at, place])
+                    product[at, place] = 1.0
+        for at in range(n_held):
+            if held[at] > 0:
+                for place in range(len(reliability)):
+                    log_evidence[first + at, place] += log(product[at, place])

@@ -218,13 +218,9 @@ class ShardedLabels:
         kept, names = self.engine.keep_workers(keep), self.crowd.labels
         (n_labels,) = kept.add_up(_labels_of_workers, None)
 
-        def of_tasks(tasks: Int[np.ndarray, " chosen"]) -> CrowdLabels:
-            worker, task, label = map(
-                np.concatenate, zip(*kept.map(_rows_of_tasks, tasks), strict=True)
-            )
-            return CrowdLabels.from_codes(
-                worker, task, label, workers=names.workers, tasks=names.tasks, classes=names.classes
-            )
+        def of_tasks(tasks: Int[np.ndarray, " chosen"]) -> tuple[np.ndarray, ...]:
+            parts = kept.map(_rows_of_tasks, tasks)
+            return tuple(np.concatenate(codes) for codes in zip(*parts, strict=True))
 
         return FewAtHand(names, n_labels, of_tasks)
 
@@ -352,16 +348,20 @@ class ShardedLabels:
         self, keep: Bool[np.ndarray, " workers"], posterior: Float[np.ndarray, "tasks classes"]
     ) -> TaskReport:
         """What the kept labels and the consensus say about each task, put together shard by shard."""
-        labels, parts = self.crowd.labels, []
+        labels, whole = self.crowd.labels, dict[str, np.ndarray]()
         for number in range(len(self.shards.paths)):
             shard = load_shard(self.shards, number).keep_workers(keep)
             tasks = slice(shard.first_task, shard.first_task + shard.n_tasks)
-            names = names_alone(labels.workers, labels.tasks[tasks], labels.classes)
-            parts.append(task_report(join_shards([shard], names), posterior[tasks]))
-        whole = {name: np.concatenate([getattr(part, name) for part in parts]) for name in BY_TASK}
+            unnamed = names_alone(labels.workers, np.arange(shard.n_tasks), labels.classes)
+            part = task_report(join_shards([shard], unnamed), posterior[tasks])
+            for name in BY_TASK:
+                found = getattr(part, name)
+                if number == 0:
+                    whole[name] = np.empty((labels.n_tasks, *found.shape[1:]), dtype=found.dtype)
+                whole[name][tasks] = found
         entropy, margin = (whole[name].round(DECIMALS) for name in ("entropy", "margin"))
         hardest = np.lexsort((whole["n_labels"], -entropy, margin)).astype(np.int32)
-        return replace(parts[0], **whole, hardest=hardest, tasks=labels.tasks)
+        return replace(part, **whole, hardest=hardest, tasks=labels.tasks)
 
 
 def _result_of(

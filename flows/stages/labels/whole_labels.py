@@ -205,8 +205,7 @@ class WholeLabels:
 
     def few_at_hand(self, keep: Bool[np.ndarray, " workers"]) -> FewAtHand:
         """The kept workers' labels of some tasks: they are all at hand."""
-        kept = self.crowd.labels.keep_workers(keep)
-        return FewAtHand(kept, np.diff(kept.worker_start), lambda _: kept)
+        return FewAtHand.of(self.crowd.labels.keep_workers(keep))
 
     def _alpha(self, labels: CrowdLabels) -> float:
         """Krippendorff's alpha, by how far labels are apart if classes are ordered; NaN if undefined."""

@@ -7,7 +7,7 @@ import pytest
 
 from flows.settings import ReportSettings
 from flows.stages import label_plan
-from flows.stages.label_plan import considered_tasks, plan_next
+from flows.stages.label_plan import FewAtHand, considered_tasks, plan_next
 from quality import (
     Consensus,
     CrowdLabels,
@@ -37,7 +37,9 @@ def labels(rng: np.random.Generator) -> CrowdLabels:
 
 def planned(labels: CrowdLabels, consensus: Consensus, chosen: ReportSettings = CHOSEN):  # type: ignore[no-untyped-def]
     posterior = consensus.posterior
-    return plan_next(labels, consensus, posterior, next_labels(labels, posterior).task, chosen)
+    return plan_next(
+        FewAtHand.of(labels), consensus, posterior, next_labels(labels, posterior).task, chosen
+    )
 
 
 def test_no_label_is_asked_for_twice_and_no_worker_too_often(labels: CrowdLabels) -> None:
