@@ -89,6 +89,7 @@ def compile_kernels(progress: Progress | None = None) -> int:
             ("simulated crowds", partial(_simulate, Path(folder, "crowd"))),
             ("EM", _fit_em),
             *((f"aggregators, {k} classes", partial(_aggregate, _some_labels(k))) for k in (2, 3)),
+            ("very many classes", _name_classes),
             ("penalties", partial(_penalize, _some_labels(2))),
             ("estimators", partial(_fit_crowdkit, _some_labels(2))),
             ("workers compared", _judge),
@@ -158,14 +159,27 @@ def _aggregate(labels: CrowdLabels) -> None:
             consensus_of(labels, chosen, seed=0)
 
 
+def _name_classes() -> None:
+    """Call what aggregates labels of very many classes."""
+    from quality import many_classes  # numba, for `warm` only
+
+    labels = _some_labels(3)
+    for name in many_classes.__all__:
+        if name.endswith("_of_named") and name != "weighted_of_named":  # which takes weights
+            getattr(many_classes, name)(labels)
+
+
 def _penalize(labels: CrowdLabels) -> None:
-    """Filter by every penalty, and by what classes in an order make of a miss."""
+    """Filter by every penalty, by what classes in an order make of a miss, and by shards."""
     # numba, for `warm` only
     import numpy as np
 
     from quality import (
+        LocalEngine,
         balanced_penalty,
+        cut_labels,
         filter_dishonest,
+        filter_dishonest_by_shards,
         filter_workers,
         graded_penalty,
         hard_level,
@@ -175,6 +189,8 @@ def _penalize(labels: CrowdLabels) -> None:
     for penalty in (balanced_penalty, graded_penalty, hard_level, soft_penalty):
         filter_workers(labels, penalty=penalty, n_workers=1)
     filter_dishonest(_some_labels(3), ordered=True, rng=np.random.default_rng(0))
+    engine = LocalEngine(cut_labels(labels, [0, labels.n_tasks]))
+    filter_dishonest_by_shards(engine, labels.tasks, rng=np.random.default_rng(0))
 
 
 def _fit_crowdkit(labels: CrowdLabels) -> None:

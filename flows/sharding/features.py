@@ -14,13 +14,14 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Float64, Int
 
 from flows.files import write_arrays, write_whole
 from flows.settings import GroupSettings
@@ -44,6 +45,7 @@ __all__ = [
 
 ROWS, BAGS, WHOLE_FOLDER = "rows.npy", "bags.npz", "features.json"
 COPIED = 16_384  # rows in this process at a time, of 256 features at most
+PART_CELLS, MAX_PARTS = 2**22, 256  # of a part of the file whose rows are put in order in memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,15 +176,17 @@ def write_features(
     if listed.whole is None:
         at = np.empty_like(place)
         at[listed.order] = place
-        with open_tasks(paths, folder, memory_gb=memory_gb, threads=None) as tables:
-            ends = np.cumsum([group.code.size for group in listed.groups])[:-1]
+        ends = np.cumsum([group.code.size for group in listed.groups])[:-1]
+        with (
+            open_tasks(paths, folder, memory_gb=memory_gb, threads=None) as tables,
+            ExitStack() as files,
+        ):
+            arrivals = _Arrivals(folder, n_tasks, len(table.feature_names), files)
             for one, group, its in zip(tables, listed.groups, np.split(at, ends), strict=True):
-                batches = stream_features(one, group, table.feature_names)
-                for row, columns, numbers in batches:
-                    by_place = np.argsort(its[row])
-                    out = np.load(rows, mmap_mode="r+")
-                    out[its[row][by_place], columns] = numbers[by_place]
-                    del out  # opened anew for each batch, so that no page is kept
+                for row, columns, numbers in stream_features(one, group, table.feature_names):
+                    arrivals.add(its[row], columns, numbers)
+            for first, part in arrivals.in_order():
+                np.load(rows, mmap_mode="r+")[first : first + len(part)] = part
     else:
         np.load(rows, mmap_mode="r+")[place] = listed.whole
     with rows.open("rb") as file:
@@ -197,6 +201,47 @@ def write_features(
         folder / WHOLE_FOLDER, lambda path: path.write_text(json.dumps(sizes), encoding="utf-8")
     )
     return found
+
+
+class _Arrivals:
+    """Rows as they come, set down near those that they will stand beside: each part of them in a file."""
+
+    def __init__(self, folder: Path, n_rows: int, n_features: int, files: ExitStack) -> None:
+        self._shape = n_rows, n_features
+        self._size = max(PART_CELLS // max(n_features, 1), -(-n_rows // MAX_PARTS), 1)
+        n_parts = -(-n_rows // self._size)
+        self._files = [
+            files.enter_context(tempfile.TemporaryFile(dir=folder))  # noqa: SIM115
+            for _ in range(n_parts)
+        ]
+        self._arrived: list[list[tuple[int, slice]]] = [[] for _ in range(n_parts)]
+
+    def add(
+        self, place: Int[np.ndarray, " rows"], columns: slice, numbers: Float[np.ndarray, "rows _"]
+    ) -> None:
+        """Set down some columns of some rows."""
+        order = np.argsort(place)
+        ends = np.searchsorted(place[order], self._size * np.arange(len(self._files) + 1))
+        for part, (first, last) in enumerate(pairwise(ends.tolist())):
+            rows = order[first:last]
+            if len(rows):
+                self._files[part].write(np.ascontiguousarray(place[rows] - part * self._size).data)
+                self._files[part].write(np.ascontiguousarray(numbers[rows], np.float64).data)
+                self._arrived[part].append((len(rows), columns))
+
+    def in_order(self) -> Iterator[tuple[int, Float64[np.ndarray, "rows features"]]]:
+        """Yield the first row of each part, and its rows."""
+        n_rows, n_features = self._shape
+        for part, (file, arrived) in enumerate(zip(self._files, self._arrived, strict=True)):
+            first = part * self._size
+            found = np.empty((min(self._size, n_rows - first), n_features))
+            file.seek(0)
+            for n, columns in arrived:
+                place = np.frombuffer(file.read(8 * n), np.int64)
+                numbers = file.read(8 * n * (columns.stop - columns.start))
+                found[place, columns] = np.frombuffer(numbers).reshape(n, -1)
+            yield first, found
+            file.close()
 
 
 def open_features(folder: Path) -> FeatureFolder | None:

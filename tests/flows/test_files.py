@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 from flows.files import (
     OutputError,
     OutputFile,
+    forget_pages,
     map_texts,
     output_folder,
     write_arrays,
@@ -296,7 +298,8 @@ def test_texts_are_mapped_where_they_lie_in_the_file(tmp_path: Path) -> None:
     assert set(mapped) == {"names", "long name of an array"}
     for name, array in mapped.items():
         np.testing.assert_array_equal(array, ARRAYS[name])
-        assert isinstance(array.base, np.memmap)
+        assert isinstance(array.base, memoryview)
+        assert isinstance(array.base.obj, mmap.mmap)
         assert array.flags.aligned
         assert not array.flags.writeable
 
@@ -308,6 +311,27 @@ def test_a_file_written_over_leaves_what_was_mapped(tmp_path: Path) -> None:
     write_arrays(path, {"names": np.array(["after"])})
     assert before.tolist() == ["before"]
     assert map_texts(path)["names"].tolist() == ["after"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux which pages are in memory")
+def test_pages_of_mapped_texts_are_given_back_and_read_anew(tmp_path: Path) -> None:
+    path = tmp_path / "arrays.npz"
+    names = np.array([f"task-{number:019d}" for number in range(200_000)])  # nineteen megabytes
+    write_arrays(path, {"names": names})
+    mapped = map_texts(path)["names"]
+    np.testing.assert_array_equal(mapped, names)
+    assert megabytes_in_memory(path) > 15
+    forget_pages()
+    assert megabytes_in_memory(path) < 1
+    np.testing.assert_array_equal(mapped, names)
+
+
+def megabytes_in_memory(path: Path) -> float:
+    """Of a mapped file."""
+    lines = Path("/proc/self/smaps").read_text(encoding="utf-8").splitlines()
+    (at,) = (number for number, line in enumerate(lines) if line.endswith(str(path)))
+    (held,) = (line for line in lines[at + 1 : at + 8] if line.startswith("Rss:"))
+    return int(held.split()[1]) / 1e3
 
 
 def test_of_a_compressed_file_nothing_is_mapped(tmp_path: Path) -> None:

@@ -110,6 +110,7 @@ def test_features_are_written_and_laid_out_a_batch_at_a_time(
 ) -> None:
     for batch in ("flows.sharding.features.COPIED", "flows.tables.columns.task_columns.BATCH"):
         monkeypatch.setattr(batch, 500)
+    monkeypatch.setattr("flows.sharding.features.PART_CELLS", 500 * 64)
     paths = [tmp_path / "tasks.parquet"]
     pq.write_table(table_of(8_000, width=64), paths[0])
     listed = list_features(paths, GROUPS, tmp_path / "features", memory_gb=0.2)

@@ -51,7 +51,7 @@ def test_texts_are_those_of_pyarrow_however_they_are_cut(
 )
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
 def test_a_column_in_pieces_is_one_array_as_wide_as_its_longest_text(
-    texts: list[str], kind: pa.DataType
+    texts: list[str], kind: pa.DataType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = pa.array(texts, kind)
     for cut in range(len(texts) + 1):
@@ -59,6 +59,10 @@ def test_a_column_in_pieces_is_one_array_as_wide_as_its_longest_text(
         assert found.dtype == np.array(texts).dtype
         assert found.tolist() == texts
     assert text_column(pa.chunked_array([["a", None]])).tolist() == ["a", "None"]
+    monkeypatch.setattr(module, "DECODED", 2)  # at once
+    pieces = [*texts, "ünï", "", "dd"], [], ["ffff"]
+    found = text_column(pa.chunked_array([pa.array(piece, kind) for piece in pieces]))
+    assert found.tolist() == [text for piece in pieces for text in piece]
     assert text_column(pa.chunked_array([], kind)).tolist() == []
 
 
