@@ -233,10 +233,11 @@ def _judge() -> None:
         pair_kappas,
         set_alpha,
     )
-    from quality.labels import walk_near
+    from quality.labels import order_by_votes, walk_near
 
     pair_kappas(_some_labels(2))
-    walk_near(_some_labels(2))
+    for bring in (order_by_votes, walk_near):
+        bring(_some_labels(2))
     given = list("abc") * 4, list("qqqrrrsssttt"), [["x"], ["x", "y"], ["y"]] * 4
     sets = encode_multilabels(*given)
     for shown in (None, {"q": ["x", "y"]}):

@@ -25,7 +25,7 @@ from quality.labels.columns import (
 )
 from quality.labels.merging import check_groups, of_voters, voters
 from quality.labels.named_classes import NamedClasses, NamedPosterior, name_classes
-from quality.labels.nearness import NearTable, bring_near, by_votes, walk_near
+from quality.labels.nearness import NearTable, bring_near, by_votes, order_by_votes, walk_near
 from quality.labels.shards import (
     Engine,
     LabelShard,
@@ -53,6 +53,6 @@ __all__ = [
     "NamedPosterior", "NearTable", "RepeatError", "Sums", "Texts", "add_parts", "array_texts",
     "bring_near", "by_votes", "check_groups", "check_table", "code_columns", "code_integers", "code_texts",
     "cut_labels", "encode", "encode_gold", "fits_table", "freeze_arrays", "join_shards", "lookup",
-    "name_classes", "of_voters", "sort_codes", "taken", "text_array", "tree_total", "voters",
-    "walk_near",
+    "name_classes", "of_voters", "order_by_votes", "sort_codes", "taken", "text_array", "tree_total",
+    "voters", "walk_near",
 ]  # fmt: skip

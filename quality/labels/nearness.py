@@ -24,7 +24,7 @@ from quality.labels.sort import rows_by_worker
 from quality.labels.table import CrowdLabels
 from quality.parallel import kernel
 
-__all__ = ["NearTable", "bring_near", "by_votes", "walk_near"]
+__all__ = ["NearTable", "bring_near", "by_votes", "order_by_votes", "walk_near"]
 
 MANY_WORKERS = 2**15  # what is known of fewer stays in a cache
 MANY_CELLS = 2**19  # of all workers' matrices: as many numbers fill a cache of four megabytes
@@ -96,23 +96,28 @@ def by_votes(labels: CrowdLabels) -> NearTable:
     if labels.n_classes < MANY_CLASSES or cells < MANY_CELLS or _is_open(labels):
         return bring_near(labels)
     if labels not in _SORTED:
-        most = np.zeros(labels.n_tasks, dtype=np.int64)
-        _most_given(labels.label, labels.task_start, np.zeros(labels.n_classes, np.int64), most)
-        task = np.argsort(most, kind="stable").astype(np.int32)
-        n_labels = np.diff(labels.task_start)[task]
-        start = np.zeros(labels.n_tasks + 1, dtype=np.int64)
-        np.cumsum(n_labels, out=start[1:])
-        row = np.arange(labels.n_labels) + np.repeat(
-            labels.task_start[:-1][task] - start[:-1], n_labels
-        )
-        worker, order = labels.worker[row], np.empty(labels.n_labels, dtype=np.int64)
-        renumbered = replace(
-            labels, worker=worker, task=np.repeat(np.arange(labels.n_tasks, dtype=np.int32), n_labels),
-            label=labels.label[row], tasks=labels.tasks[task], task_start=start, worker_order=order,
-            worker_start=rows_by_worker(worker, labels.n_workers, None, order),
-        )  # fmt: skip
-        _SORTED[labels] = NearTable(renumbered, row, task)
+        _SORTED[labels] = order_by_votes(labels)
     return _SORTED[labels]
+
+
+def order_by_votes(labels: CrowdLabels) -> NearTable:
+    """Renumber the tasks by the class that most of their labels give, whatever the table's size."""
+    most = np.zeros(labels.n_tasks, dtype=np.int64)
+    _most_given(labels.label, labels.task_start, np.zeros(labels.n_classes, np.int64), most)
+    task = np.argsort(most, kind="stable").astype(np.int32)
+    n_labels = np.diff(labels.task_start)[task]
+    start = np.zeros(labels.n_tasks + 1, dtype=np.int64)
+    np.cumsum(n_labels, out=start[1:])
+    row = np.arange(labels.n_labels) + np.repeat(
+        labels.task_start[:-1][task] - start[:-1], n_labels
+    )
+    worker, order = labels.worker[row], np.empty(labels.n_labels, dtype=np.int64)
+    renumbered = replace(
+        labels, worker=worker, task=np.repeat(np.arange(labels.n_tasks, dtype=np.int32), n_labels),
+        label=labels.label[row], tasks=labels.tasks[task], task_start=start, worker_order=order,
+        worker_start=rows_by_worker(worker, labels.n_workers, None, order),
+    )  # fmt: skip
+    return NearTable(renumbered, row, task)
 
 
 @kernel
