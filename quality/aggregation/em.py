@@ -55,8 +55,8 @@ from quality.parallel import Progress, chunk_starts, shared_out
 
 __all__ = [
     "Begin", "EMFit", "EMStart", "MStep", "Passes", "Rows", "SharedPrior", "Stop", "TablePasses",
-    "first_counts", "fit_em", "fit_table",
-    "mean_posterior", "near_gold", "passes_over", "reporting", "shard_passes", "uniform",
+    "first_counts", "fit_em", "fit_table", "mean_posterior", "near_gold", "passes_over", "reporting",
+    "shard_passes", "uniform",
 ]  # fmt: skip
 
 MIN_BELIEF = 1e-150  # a product of two such numbers still has digits
@@ -251,8 +251,7 @@ def fit_em(
 ) -> EMFit:
     """Run EM from expected counts until the log-likelihood per label moves by `tol` or less.
 
-    At least one iteration is made; `after` is called with the fit after each, and so is `pause`, at which EM
-    stops if it says so.
+    At least one iteration is made; `after` is called with the fit after each. EM stops where `pause` says so.
     """
     n_labels = round(float(counts.sum()))  # each label counts once over the truths
     while True:
@@ -425,7 +424,7 @@ class TablePasses:
             elif few:
                 found = task_pass(first, last, *rows, tuple(prior.tolist()), flat, *room, *work)
             else:
-                wide = lanes_pass if self.shape[1] == 1 else wide_pass
+                wide = lanes_pass if self.shape[1] == 1 else wide_pass  # rows of lanes
                 found = wide(first, last, *rows, prior, flat, *room, *work)
             return counts, work[0], np.array([found])
 
@@ -451,13 +450,13 @@ def passes_over(
 ) -> Iterator[TablePasses]:
     """Yield the passes over a table in memory; a chunk has labels enough to pay for its counts.
 
-    With `rows` a truth is another thing than a class, in whole lanes of eight, and there is neither
-    gold nor a vote. With `coins`, one or as many as there are classes, she errs alike whatever the truth.
+    With `rows` truths are other things than classes, in whole lanes; there is neither gold nor a vote. With
+    `coins`, one or as many as there are classes, a worker errs alike whatever the truth.
     """
     shape = _shape_of(labels, coins) if rows is None else (rows.n_rows, 1, rows.n_truths)
     chunk_start = chunk_starts(labels.task_start, 4 * math.prod(shape))
-    source = labels.worker if rows is None else rows.of_label
     with shared_out(threads, len(chunk_start) - 1) as share:
+        source = labels.worker if rows is None else rows.of_label
         yield _passes(labels, source, gold, shape, chunk_start, share, coins)
 
 
@@ -465,8 +464,7 @@ def shard_passes(
     shard: LabelShard, gold: Int[np.ndarray, " tasks"] | None, *, coins: int | None = None
 ) -> TablePasses:
     """Return the passes over a shard, all of it as one chunk."""
-    shape = _shape_of(shard, coins)
-    ends = np.array([0, shard.n_tasks], dtype=np.int64)
+    shape, ends = _shape_of(shard, coins), np.array([0, shard.n_tasks], dtype=np.int64)
     return _passes(shard, shard.worker, gold, shape, ends, lambda work: [work(0)], coins)
 
 
@@ -488,11 +486,10 @@ def _passes(
     share: Share,
     coins: int | None,
 ) -> TablePasses:
-    n_classes = labels.n_classes  # `source` has the worker of each label, or its row
+    n_classes = labels.n_classes  # `source`: each label's worker or row
     # a coin's two sides stand where an answer's truths do
     n_answers, n_truths = shape[1:] if coins is None else (coins, 2)
-    small = math.prod(shape) <= np.iinfo(np.int32).max
-    place = source.astype(np.int32 if small else np.int64)
+    place = source.astype(np.int32 if math.prod(shape) <= np.iinfo(np.int32).max else np.int64)
     np.multiply(place, n_answers, out=place)  # in place: at ten million labels a copy counts
     if n_answers == n_classes:
         np.add(place, labels.label, out=place)
