@@ -72,15 +72,20 @@ def counter(
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def kernel(function: Function | None = None, *, forceinline: bool = False) -> Any:
+def kernel(
+    function: Function | None = None, *, forceinline: bool = False, fused: bool = False
+) -> Any:
     """Compile a loop with numba when it is first called, without the interpreter's lock.
+
+    In one that is `fused` a product and the sum that it goes into may be one instruction, rounded once.
 
     Compiled code is loaded from the folders of :func:`kernel_folders`, and saved there. The shape
     checks of the tests must not wrap what numba compiles.
     """
     if function is None:
-        return lambda inner: kernel(inner, forceinline=forceinline)
+        return lambda inner: kernel(inner, forceinline=forceinline, fused=fused)
     options: dict[str, Any] = {"forceinline": forceinline, "no_cfunc_wrapper": True}
+    options["fastmath"] = {"contract"} if fused else False
     dispatcher: Any = njit(nogil=True, **options)(no_type_check(inspect.unwrap(function)))
     dispatcher._cache = _KernelCache(dispatcher.py_func)
     return dispatcher

@@ -35,7 +35,7 @@ from quality.aggregation.dawid_skene_em import (
     one_coin_dawid_skene,
     start_from,
 )
-from quality.aggregation.ebcc_em import Ebcc, ebcc, exp_digamma
+from quality.aggregation.ebcc_em import Ebcc, ebcc
 from quality.aggregation.em import (
     EMFit,
     EMStart,
@@ -61,7 +61,13 @@ from quality.aggregation.majority import (
     weights_of_voters,
 )
 from quality.aggregation.mmsr_pairs import Mmsr, fit_skills, mmsr, skill_log_odds
-from quality.aggregation.passes import MAX_CELLS, check_cells, check_em, check_smoothing
+from quality.aggregation.passes import (
+    MAX_CELLS,
+    check_cells,
+    check_em,
+    check_smoothing,
+    exp_digamma,
+)
 from quality.aggregation.penalty_weights import PenaltyVote, penalty_vote
 from quality.aggregation.sharded_em import (
     Posterior,

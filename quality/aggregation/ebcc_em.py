@@ -16,20 +16,26 @@ from operator import attrgetter
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int, Int16, Int64
-from scipy.sparse import csr_array
 from scipy.special import digamma, gammaln
 
 from quality.aggregation.consensus import Result, decide
 from quality.aggregation.em import (
     EMFit,
+    Rows,
     Stop,
     TablePasses,
     fit_em,
     passes_over,
     reporting,
 )
-from quality.aggregation.majority import majority_vote
-from quality.aggregation.passes import check_cells, check_em
+from quality.aggregation.passes import (
+    check_cells,
+    check_em,
+    dirichlet_moved,
+    dirichlet_weights,
+    subtype_weights,
+    whole_lanes,
+)
 from quality.labels import CrowdLabels
 from quality.parallel import Progress, kernel
 
@@ -37,11 +43,8 @@ __all__ = ["Ebcc", "ebcc"]
 
 CLASS_PRIOR, SUBTYPES_PRIOR = 1.0, 0.1  # the paper's: of each class, and of all subtypes of one
 STAGE = 5  # iterations after which empty subtypes are put away
-SERIES = (  # of exp(digamma(x)) / (x - 1/2), in 1 / (x - 1/2)**2, the last first
-    -499769010050743 / 24103053950976000, 2709398569 / 367873228800, -5509121 / 1393459200,
-    10313 / 2903040, -37 / 5760, 1 / 24, 1.0,
-)  # fmt: skip
 EMPTY = 1e-9  # expected tasks; the prior keeps such a subtype from coming back by exp(-100)
+DRAWN = 2**14  # random numbers drawn at a time, which a cache holds
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -123,8 +126,8 @@ def ebcc(
     another of several optima.
 
     **Cost.** That of :func:`~quality.dawid_skene` with ``classes * subtypes`` truths, in time and in
-    memory, and the digamma function of as many numbers as its table has; after a dozen iterations most
-    subtypes are empty and cost nothing.
+    memory, and the digamma function of as many numbers as its table has, which has no rows for labels that a
+    worker never gives; after some dozens of iterations most subtypes are empty and cost nothing.
 
     References
     ----------
@@ -148,30 +151,23 @@ def ebcc(
             raise ValueError(f"{name} must be > 0 and finite, got {name}={value}")
     labels = labels.merge_workers(groups)
     check_cells(labels.n_workers, labels.n_classes, labels.n_classes * n_subtypes)
-    share = majority_vote(labels).posterior
-    labelled = np.flatnonzero(np.diff(labels.task_start))
-    every = _Model.of(labels.n_classes, n_subtypes, right_prior, wrong_prior)
+    every = _Model.of(labels, n_subtypes, right_prior, wrong_prior)
 
     def fitted(number: int) -> _Start:
         """Fit from one random start."""
-        dealt = np.zeros((*share.shape, n_subtypes))
-        dealt[labelled] = rng.dirichlet(np.ones(n_subtypes), (len(labelled), labels.n_classes))
-        dealt *= share[:, :, np.newaxis]
         model, stop = every, Stop()
-        counts, mass = _expected(labels, dealt.reshape(labels.n_tasks, -1))
+        counts, mass = _dealt(labels, every, rng)
         while True:
-            with passes_over(labels, None, threads, n_truths=mass.size) as passes:
+            with passes_over(labels, None, threads, rows=model.rows) as passes:
                 fit = fit_em(
-                    passes, model.table, counts, mass, max_iter=min(stop.n_iter + STAGE, max_iter), tol=tol,
-                    prior_step=model.prior, stop=stop,
+                    passes, model.table, counts, mass, max_iter=max_iter, tol=tol,
+                    prior_step=model.prior, stop=stop, pause=model.is_wide_for,
                     after=reporting(progress, "EBCC", n_starts * max_iter, before=number * max_iter),
                 )  # fmt: skip
                 if fit.converged or fit.n_iter == max_iter:
                     return _Start.of(fit, model, passes)
-            stop = Stop(fit.log_likelihood, fit.n_iter, fit.converged)
-            alive = fit.mass > EMPTY
-            alive[np.argmax(fit.mass)] = True  # of a table without labels
-            model, counts, mass = model.only(alive), fit.counts[:, :, alive], fit.mass[alive]
+            stop, kept = Stop(fit.log_likelihood, fit.n_iter, fit.converged), _kept(fit.mass)
+            model, counts, mass = model.only(kept), fit.counts[:, :, kept], fit.mass[kept]
 
     best = max(map(fitted, range(n_starts)), key=attrgetter("evidence"))
     label, tied = decide(best.posterior)
@@ -183,75 +179,142 @@ def ebcc(
     )
 
 
-def _expected(
-    labels: CrowdLabels, belief: Float64[np.ndarray, "tasks truths"]
-) -> tuple[Float64[np.ndarray, "workers answers truths"], Float64[np.ndarray, " truths"]]:
-    """Return expected counts and class mass under a belief about every task."""
-    answer = labels.worker.astype(np.int64) * labels.n_classes + labels.label
-    size = labels.n_workers * labels.n_classes
-    given = csr_array((np.ones(labels.n_labels), (answer, labels.task)), shape=(size, len(belief)))
-    counts = (given @ belief).reshape(labels.n_workers, labels.n_classes, belief.shape[1])
-    return counts, belief.sum(axis=0)
+def _kept(mass: Float64[np.ndarray, " truths"]) -> Int64[np.ndarray, " kept"]:
+    """Return the places of subtypes that are not empty, and of as many others as fill their lanes."""
+    n_kept = whole_lanes(max(np.count_nonzero(mass > EMPTY), 1))
+    return np.sort(np.argsort(-mass, kind="stable")[:n_kept])
+
+
+def _dealt(
+    labels: CrowdLabels, model: "_Model", rng: np.random.Generator
+) -> tuple[Float64[np.ndarray, "rows one truths"], Float64[np.ndarray, " truths"]]:
+    """Return expected counts and mass of the soft majority vote, dealt out at random to subtypes."""
+    counts, mass = np.zeros((model.rows.n_rows, 1, len(model.truth))), np.zeros(len(model.truth))
+    labelled = np.flatnonzero(np.diff(labels.task_start))
+    shape = model.n_classes, model.n_subtypes
+    step = -(-DRAWN // (shape[0] * shape[1]))
+    for first in range(0, len(labelled), step):
+        tasks = labelled[first : first + step]
+        drawn = rng.standard_exponential((len(tasks), *shape))  # divided by their sum: Dirichlet
+        _deal(
+            tasks, labels.task_start, labels.label, model.rows.of_label, drawn, counts, mass,
+            np.zeros(mass.size),
+        )  # fmt: skip
+    return counts, mass
+
+
+@kernel
+def _deal(tasks, task_start, label, row, drawn, counts, mass, belief) -> None:
+    """Add some tasks' votes to counts and mass, dealt by what is drawn; `belief` is for work."""
+    _, n_classes, n_subtypes = drawn.shape
+    for at in range(len(tasks)):
+        low, high = task_start[tasks[at]], task_start[tasks[at] + 1]
+        for truth in range(n_classes):
+            votes, total = 0.0, 0.0
+            for given in range(low, high):
+                votes += 1.0 if label[given] == truth else 0.0
+            for subtype in range(n_subtypes):
+                total += drawn[at, truth, subtype]
+            scale = votes / (high - low) / total
+            first = truth * n_subtypes
+            for subtype in range(n_subtypes):
+                belief[first + subtype] = drawn[at, truth, subtype] * scale
+                mass[first + subtype] += belief[first + subtype]
+            if votes == 0.0:
+                continue
+            for given in range(low, high):
+                for subtype in range(n_subtypes):
+                    counts[row[given], 0, first + subtype] += belief[first + subtype]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Model:
     """The Dirichlet priors: of the classes, of the subtypes of each, and of each worker's rows.
 
-    `truth` lists the subtypes that are left, by class * subtypes + subtype; `pseudo` is what expected
-    counts are added to, a row for each answer and a column for each of them.
+    `rows` are the pairs of a worker and an answer that occur: `answer` of each, and where each worker's
+    `start`. `truth` lists the subtypes that are left, by class * subtypes + subtype, in whole lanes: past the
+    last class there are some that never have a task. `pseudo` is what expected counts are added to, a row for
+    each answer and a column for each subtype.
     """
 
     n_classes: int
     n_subtypes: int
+    rows: Rows
+    answer: Int64[np.ndarray, " rows"]
+    start: Int64[np.ndarray, " workers+1"]
     truth: Int64[np.ndarray, " truths"]
     pseudo: Float64[np.ndarray, "answers truths"]
 
     @classmethod
-    def of(cls, n_classes: int, n_subtypes: int, right: float, wrong: float) -> "_Model":
+    def of(cls, labels: CrowdLabels, n_subtypes: int, right: float, wrong: float) -> "_Model":
         """All subtypes of all classes."""
-        same = np.repeat(np.eye(n_classes, dtype=np.bool_), n_subtypes, axis=1)
-        truth = np.arange(n_classes * n_subtypes)
-        return cls(n_classes, n_subtypes, truth, np.where(same, right, wrong))
+        n_classes = labels.n_classes
+        code = labels.worker.astype(np.int64) * n_classes + labels.label
+        occurs = np.zeros(labels.n_workers * n_classes, dtype=np.bool_)
+        occurs[code] = True
+        before = np.concatenate([[0], np.cumsum(occurs)])
+        truth = np.arange(whole_lanes(n_classes * n_subtypes))
+        rows = Rows(before[code].astype(np.int32), int(before[-1]), len(truth))
+        same = np.arange(n_classes)[:, np.newaxis] == truth // n_subtypes
+        return cls(
+            n_classes, n_subtypes, rows, np.flatnonzero(occurs) % n_classes, before[::n_classes], truth,
+            np.where(same, right, wrong),
+        )  # fmt: skip
 
-    def only(self, alive: Bool[np.ndarray, " truths"]) -> "_Model":
+    def is_wide_for(self, fit: EMFit) -> bool:
+        """Return whether fewer lanes would do, which is looked at once in some iterations."""
+        return fit.n_iter % STAGE == 0 and len(_kept(fit.mass)) < len(fit.mass)
+
+    def only(self, kept: Int64[np.ndarray, " kept"]) -> "_Model":
         """Return the model without the other subtypes."""
-        pseudo = np.ascontiguousarray(self.pseudo[:, alive])
-        return replace(self, truth=self.truth[alive], pseudo=pseudo)
+        rows = self.rows._replace(n_truths=len(kept))
+        pseudo = np.ascontiguousarray(self.pseudo[:, kept])
+        return replace(self, rows=rows, truth=self.truth[kept], pseudo=pseudo)
 
     def by_class(
-        self, of_truth: Float64[np.ndarray, "... truths"]
-    ) -> Float64[np.ndarray, "... classes subtypes"]:
+        self, of_truth: Float64[np.ndarray, " truths"]
+    ) -> Float64[np.ndarray, "classes subtypes"]:
         """Return numbers of the subtypes in their places; 0 for those that are no longer there."""
-        whole = np.zeros((*of_truth.shape[:-1], self.n_classes * self.n_subtypes))
-        whole[..., self.truth] = of_truth
-        placed: np.ndarray = whole.reshape(*of_truth.shape[:-1], self.n_classes, self.n_subtypes)
+        whole = np.zeros(whole_lanes(self.n_classes * self.n_subtypes))
+        whole[self.truth] = of_truth
+        size = self.n_classes * self.n_subtypes
+        placed: np.ndarray = whole[:size].reshape(self.n_classes, self.n_subtypes)
         return placed
+
+    def of_classes(
+        self, posterior: Float64[np.ndarray, "tasks truths"]
+    ) -> Float64[np.ndarray, "tasks classes"]:
+        """Return the posterior of the classes."""
+        of_class = np.zeros((len(posterior), self.n_classes))
+        for column, truth in enumerate(self.truth // self.n_subtypes):
+            if truth < self.n_classes:
+                of_class[:, truth] += posterior[:, column]
+        of_class /= of_class.sum(axis=1, keepdims=True)
+        return of_class
 
     def prior(self, mass: Float64[np.ndarray, " truths"]) -> Float64[np.ndarray, " truths"]:
         """Return the weight of each subtype, equations 7 and 8 of the paper."""
-        subtype = self.by_class(mass)
-        log_class = _expected_log(subtype.sum(axis=1) + CLASS_PRIOR, axis=0)
-        log_subtype = _expected_log(subtype + SUBTYPES_PRIOR / self.n_subtypes, axis=1)
-        weight: np.ndarray = np.exp(log_class[:, np.newaxis] + log_subtype).reshape(-1)
-        left: np.ndarray = weight[self.truth]
-        return left
+        owner = self.truth // self.n_subtypes
+        weight: np.ndarray = subtype_weights(
+            mass, owner, self.n_classes, CLASS_PRIOR, SUBTYPES_PRIOR, self.n_subtypes
+        )
+        return weight
 
     def table(
-        self, counts: Float64[np.ndarray, "workers answers truths"]
-    ) -> Float64[np.ndarray, "workers answers truths"]:
+        self, counts: Float64[np.ndarray, "rows one truths"]
+    ) -> Float64[np.ndarray, "rows one truths"]:
         """Return the weight of each label of each worker given the truth."""
-        table: np.ndarray = dirichlet_weights(np.ascontiguousarray(counts), self.pseudo)
+        table, given = np.empty(counts.shape), np.ascontiguousarray(counts).reshape(-1)
+        dirichlet_weights(given, self.answer, self.start, self.pseudo, table.reshape(-1))
         return table
 
-    def divergence(self, fit: EMFit) -> float:
+    def divergence(self, fit: EMFit, table: Float64[np.ndarray, "rows one truths"]) -> float:
         """Return what the labels have moved the parameters from their priors, in nats."""
-        subtype = self.by_class(fit.mass)
-        subtypes = np.array(SUBTYPES_PRIOR / self.n_subtypes)
+        subtype, given = self.by_class(fit.mass), np.ascontiguousarray(fit.counts).reshape(-1)
         return (
-            _divergence(subtype.sum(axis=1), np.array(CLASS_PRIOR), axis=0)
-            + _divergence(subtype, subtypes, axis=1)
-            + _divergence(fit.counts, self.pseudo, axis=1)
+            _divergence(subtype.sum(axis=1), CLASS_PRIOR)
+            + _divergence(subtype, SUBTYPES_PRIOR / self.n_subtypes)
+            + dirichlet_moved(given, self.answer, self.start, self.pseudo, table.reshape(-1))
         )
 
 
@@ -266,72 +329,19 @@ class _Start:
 
     @classmethod
     def of(cls, fit: EMFit, model: _Model, passes: TablePasses) -> "_Start":
-        prior, table, subtype = (
-            model.prior(fit.mass),
-            model.table(fit.counts),
-            model.by_class(fit.mass),
-        )
-        moved = model.divergence(fit)  # first: a pass writes its counts where the last one did
+        prior, table = model.prior(fit.mass), model.table(fit.counts)
+        moved = model.divergence(
+            fit, table
+        )  # first: a pass writes its counts where the last one did
+        subtype = model.by_class(fit.mass)
         evidence = float(passes.e_step(prior, table)[2][0]) - moved
-        posterior = model.by_class(passes.posterior(prior, table)).sum(axis=2)
-        posterior /= posterior.sum(axis=1, keepdims=True)
-        return cls(evidence, fit, posterior, subtype)
+        return cls(evidence, fit, model.of_classes(passes.posterior(prior, table)), subtype)
 
 
-@kernel
-def dirichlet_weights(
-    counts: Float64[np.ndarray, "workers answers truths"],
-    pseudo: Float64[np.ndarray, "answers truths"],
-) -> Float64[np.ndarray, "workers answers truths"]:
-    """Return exp E[log p] of columns p that are Dirichlet with `pseudo` and these counts."""
-    n_workers, n_answers, n_truths = counts.shape
-    weight, total = np.empty(counts.shape), np.empty(n_truths)
-    for worker in range(n_workers):
-        total[:] = 0.0
-        for answer in range(n_answers):
-            for truth in range(n_truths):
-                total[truth] += counts[worker, answer, truth] + pseudo[answer, truth]
-        for truth in range(n_truths):
-            total[truth] = 1.0 / exp_digamma(total[truth])
-        for answer in range(n_answers):
-            for truth in range(n_truths):
-                shape = counts[worker, answer, truth] + pseudo[answer, truth]
-                weight[worker, answer, truth] = exp_digamma(shape) * total[truth]
-    return weight
-
-
-@kernel
-def exp_digamma(x: float) -> float:
-    """Return exp(digamma(x)) of x > 0: by ten steps of the recurrence below 10, and a series in x - 1/2.
-
-    The fractions 1 / (x + i) of the steps are put together in pairs, whose denominators are
-    e + i (9 - i) with e = x (x + 9).
-    """
-    before = 0.0
-    if x < 10.0:
-        ends = x * (x + 9.0)
-        below = ((((ends + 60.0) * ends + 1308.0) * ends + 12176.0) * ends + 40320.0) * ends
-        slope = (((5.0 * ends + 240.0) * ends + 3924.0) * ends + 24352.0) * ends + 40320.0
-        before = (2.0 * x + 9.0) * slope / below
-        x += 10.0
-    half = x - 0.5
-    y, series = 1.0 / (half * half), 0.0
-    for coefficient in SERIES:
-        series = series * y + coefficient
-    series *= half
-    return series * np.exp(-before) if before else series
-
-
-def _expected_log(pseudo: np.ndarray, axis: int) -> np.ndarray:
-    """Return the expected logarithm of probabilities that are Dirichlet along an axis."""
-    logarithm: np.ndarray = digamma(pseudo) - digamma(pseudo.sum(axis=axis, keepdims=True))
-    return logarithm
-
-
-def _divergence(counts: np.ndarray, pseudo: np.ndarray, axis: int) -> float:
-    """Return the sum of Kullback–Leibler divergences of Dirichlet posteriors from their priors."""
-    prior = np.broadcast_to(pseudo, counts.shape)
-    after = counts + prior
-    moved = (counts * _expected_log(after, axis) - gammaln(after) + gammaln(prior)).sum(axis=axis)
-    total = gammaln(after.sum(axis=axis)) - gammaln(prior.sum(axis=axis))
+def _divergence(counts: np.ndarray, prior: float) -> float:
+    """Return the sum of divergences of Dirichlet posteriors, on the last axis, from their prior."""
+    after, size = counts + prior, counts.shape[-1]
+    expected_log = digamma(after) - digamma(after.sum(axis=-1, keepdims=True))
+    moved = (counts * expected_log - gammaln(after) + gammaln(prior)).sum(axis=-1)
+    total = gammaln(after.sum(axis=-1)) - gammaln(size * prior)
     return float((moved + total).sum())

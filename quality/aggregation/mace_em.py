@@ -18,10 +18,9 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int, Int16
 
 from quality.aggregation.consensus import Result, decide
-from quality.aggregation.ebcc_em import exp_digamma
 from quality.aggregation.em import EMFit, MStep, fit_table, uniform
 from quality.aggregation.hierarchical_em import TableRoom
-from quality.aggregation.passes import UNROLLED, coins_pay
+from quality.aggregation.passes import UNROLLED, coins_pay, exp_digamma
 from quality.labels import CrowdLabels, bring_near, of_voters
 from quality.parallel import Progress, kernel
 

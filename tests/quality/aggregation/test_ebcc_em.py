@@ -125,3 +125,18 @@ def test_as_right_as_dawid_skene(shared_data: Path, name: str) -> None:
     labels, gold = read_set(shared_data / name)
     found, plain = ebcc(labels, rng=np.random.default_rng(0)), dawid_skene(labels)
     assert right(found.posterior, gold) >= right(plain.posterior, gold) - 0.5
+
+
+def test_workers_who_never_give_some_labels_and_tasks_without_labels(
+    rng: np.random.Generator,
+) -> None:
+    """The table has rows for what occurs alone; the result is that of all rows."""
+    worker, task = np.divmod(np.arange(240), 30)
+    right = np.where(rng.random(240) < 0.7, task % 3, 0)
+    label = np.where(worker < 4, np.minimum(right, 1), right)
+    full = encode(worker, task, label, classes=[0, 1, 2, 3])
+    settings = {"n_subtypes": N_SUBTYPES, "n_starts": 1, "max_iter": 25, "tol": 0.0}
+    found = ebcc(full, rng=np.random.default_rng(2), **settings)
+    posterior, bound = whole_arrays(full, N_SUBTYPES, 25, np.random.default_rng(2))
+    assert found.posterior == pytest.approx(posterior, abs=1e-9)
+    assert found.evidence == pytest.approx(bound, rel=1e-9)

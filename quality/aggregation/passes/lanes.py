@@ -1,0 +1,148 @@
+"""Eight numbers at a time, in kernels: what a processor does in one or two instructions.
+
+The compiler makes such instructions of a loop over an array by itself, but not of a loop within a loop that
+begins anew for every label. A kernel that holds eight numbers in its hand says so:
+
+>>> import numpy as np
+>>> from quality.parallel import kernel
+>>> @kernel
+... def double(numbers):
+...     here = np.uint64(0)
+...     put_lanes(numbers, here, times(lanes_at(numbers, here), filled(2.0)))
+...     return lanes_sum(lanes_at(numbers, here))
+>>> numbers = np.arange(8.0)
+>>> double(numbers), numbers
+(56.0, array([ 0.,  2.,  4.,  6.,  8., 10., 12., 14.]))
+
+Places are unsigned and are not checked. On a processor of narrower instructions the compiler takes several.
+"""
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic, models, register_model
+
+__all__ = [
+    "LANES", "filled", "lanes_at", "lanes_sum", "plus", "power_of_two", "put_lanes", "times",
+    "whole_lanes",
+]  # fmt: skip
+
+LANES = 8  # numbers in a line of a cache, too
+VECTOR = ir.VectorType(ir.DoubleType(), LANES)
+INDEX, LONG = ir.IntType(32), ir.IntType(64)
+EXPONENT, DIGITS = (
+    1023,
+    52,
+)  # of a number in double precision: what is added to its exponent, and below it
+
+
+class _Lanes(types.Type):
+    """Numba's type of eight numbers."""
+
+    def __init__(self) -> None:
+        super().__init__(name="Lanes")
+
+
+LANES_TYPE: Any = _Lanes()
+
+
+@register_model(_Lanes)
+class _LanesModel(models.PrimitiveModel):
+    """Eight numbers are one value to the compiler."""
+
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, VECTOR)
+
+
+def whole_lanes(n: int) -> int:
+    """Return the least multiple of the number of lanes that is at least `n`.
+
+    >>> whole_lanes(1), whole_lanes(24)
+    (8, 24)
+    """
+    return -(-n // LANES) * LANES
+
+
+def _address(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """Return where in memory eight numbers of an array begin."""
+    data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+    return builder.bitcast(builder.gep(data, [arguments[1]]), VECTOR.as_pointer())
+
+
+def _lanes_at(typing: Any, array: Any, place: Any) -> Any:
+    """Return ``array[place:place + 8]``."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.load(_address(context, builder, signature, arguments), align=8)
+
+    return LANES_TYPE(array, place), code
+
+
+def _put_lanes(typing: Any, array: Any, place: Any, lanes: Any) -> Any:
+    """Write ``array[place:place + 8]``."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.store(arguments[2], _address(context, builder, signature, arguments), align=8)
+        return context.get_dummy_value()
+
+    return types.void(array, place, lanes), code
+
+
+def _filled(typing: Any, number: Any) -> Any:
+    """Return one number in all lanes."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        lanes = ir.Constant(VECTOR, ir.Undefined)
+        for lane in range(LANES):
+            lanes = builder.insert_element(lanes, arguments[0], ir.Constant(INDEX, lane))
+        return lanes
+
+    return LANES_TYPE(types.float64), code
+
+
+def _lanes_sum(typing: Any, lanes: Any) -> Any:
+    """Return the sum of all lanes, from the first to the last."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        each = [
+            builder.extract_element(arguments[0], ir.Constant(INDEX, lane)) for lane in range(LANES)
+        ]
+        total = each[0]
+        for one in each[1:]:
+            total = builder.fadd(total, one)
+        return total
+
+    return types.float64(lanes), code
+
+
+def _each(instruction: str) -> Any:
+    """Return the function of two numbers in every lane that is an instruction of the compiler."""
+
+    def typed(typing: Any, one: Any, other: Any) -> Any:
+        def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return getattr(builder, instruction)(*arguments)
+
+        return LANES_TYPE(one, other), code
+
+    return intrinsic(typed)
+
+
+def _power_of_two(typing: Any, exponent: Any) -> Any:
+    """Return 2 to a whole power between -1022 and 1023; it is no call, for which a loop would stop."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        whole = builder.fptosi(arguments[0], INDEX)
+        biased = builder.zext(builder.add(whole, ir.Constant(INDEX, EXPONENT)), LONG)
+        return builder.bitcast(builder.shl(biased, ir.Constant(LONG, DIGITS)), ir.DoubleType())
+
+    return types.float64(types.float64), code
+
+
+lanes_at: Any = intrinsic(_lanes_at)
+put_lanes: Any = intrinsic(_put_lanes)
+filled: Any = intrinsic(_filled)
+lanes_sum: Any = intrinsic(_lanes_sum)
+power_of_two: Any = intrinsic(_power_of_two)
+times: Any = _each("fmul")
+plus: Any = _each("fadd")
