@@ -30,6 +30,7 @@ from quality.aggregation.em import (
 )
 from quality.aggregation.majority import majority_vote
 from quality.aggregation.passes import check_cells, check_em
+from quality.argument_types import check_arguments
 from quality.labels import CrowdLabels
 from quality.parallel import Progress, kernel
 
@@ -72,6 +73,7 @@ class Ebcc(Result):
     converged: bool
 
 
+@check_arguments
 def ebcc(
     labels: CrowdLabels,
     *,

@@ -22,6 +22,7 @@ from quality.aggregation.ebcc_em import exp_digamma
 from quality.aggregation.em import EMFit, MStep, fit_table, uniform
 from quality.aggregation.hierarchical_em import TableRoom
 from quality.aggregation.passes import UNROLLED, coins_pay
+from quality.argument_types import check_arguments
 from quality.labels import CrowdLabels, bring_near, of_voters
 from quality.parallel import Progress, kernel
 
@@ -60,6 +61,7 @@ class Mace(Result):
     converged: bool
 
 
+@check_arguments
 def mace(
     labels: CrowdLabels,
     *,

@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Float64, Int, Int16, Int64
 from scipy.special import stdtrit
 
+from quality.argument_types import check_arguments
 from quality.labels import CrowdLabels
 from quality.parallel import kernel
 
@@ -83,6 +84,7 @@ class Alpha:
         )
 
 
+@check_arguments
 def alpha_interval(
     labels: CrowdLabels,
     metric: Metric = "nominal",
@@ -145,6 +147,7 @@ def alpha_interval(
     return _alpha(labels, tasks, metric, numbers, level)
 
 
+@check_arguments
 def alpha_by_class(
     labels: CrowdLabels, codes: Int[np.ndarray, " some"] | None = None, *, level: float = 0.95
 ) -> tuple[Alpha, ...]:
@@ -182,6 +185,7 @@ def alpha_by_class(
     return tuple(_alpha(labels, tasks, "interval", one, level, "nominal") for one in ones)
 
 
+@check_arguments
 def alpha_by_group(
     labels: CrowdLabels,
     group: Int[np.ndarray, " tasks"],

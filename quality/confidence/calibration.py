@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Float, Float64, Int, Int16
 from scipy.special import expit
 
+from quality.argument_types import check_arguments
 from quality.confidence.gold_check import Reliability, reliability
 from quality.confidence.support import Support, task_support
 from quality.labels import CrowdLabels, NamedPosterior, freeze_arrays
@@ -154,6 +155,7 @@ class CalibratedConfidence:
         return np.where(label == self.label, self.confidence, own)
 
 
+@check_arguments
 def calibrate(
     labels: CrowdLabels,
     posterior: Float[np.ndarray, "tasks classes"] | NamedPosterior,
@@ -226,6 +228,7 @@ def calibrate(
     return calibrate_support(task_support(labels, posterior, groups=groups), gold, prior=prior)
 
 
+@check_arguments
 def calibrate_support(
     support: Support,
     gold: Int[np.ndarray, " tasks"] | None = None,

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float64, Int32, Int64, Shaped
 
+from quality.argument_types import check_arguments
 from quality.labels import Engine, LabelShard, Sums, freeze_arrays, sort_codes
 from quality.parallel import Progress, counter, kernel
 from quality.reputation.false_removal import (
@@ -62,6 +63,7 @@ AT_ONCE = 16_000_000  # labels of some workers that are brought together, each i
 MANY_AT_ONCE = 250_000  # workers whose likelihoods or moments are added up together
 
 
+@check_arguments
 def filter_dishonest_by_shards(
     engine: Engine,
     tasks: Shaped[np.ndarray, " tasks"],

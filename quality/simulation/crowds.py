@@ -20,6 +20,7 @@ from typing import TypeAlias
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
+from quality.argument_types import check_arguments
 from quality.labels import freeze_arrays
 from quality.reputation import weakest_workers
 from quality.simulation.cliques import CLIQUES, another_class
@@ -65,6 +66,7 @@ class Assignment:
         )
 
 
+@check_arguments
 def power_law_assignment(
     *,
     n_tasks: int,
@@ -114,6 +116,7 @@ def power_law_assignment(
     return Assignment(worker.ravel(), task, n_workers, n_tasks)
 
 
+@check_arguments
 def regular_assignment(
     *, n_tasks: int, n_workers: int, labels_per_task: int, rng: np.random.Generator
 ) -> Assignment:
@@ -312,6 +315,7 @@ class SimulatedCrowd:
         )
 
 
+@check_arguments
 def simulate_crowd(
     assignment: Assignment,
     truth: Int64[np.ndarray, " tasks"],
