@@ -19,6 +19,7 @@ from quality.agreement.alpha import (
     SetMetric,
     alpha_by_class,
     alpha_by_group,
+    alpha_by_shards,
     alpha_interval,
     alpha_of_distances,
     check_level,
@@ -29,6 +30,6 @@ from quality.agreement.worker_pairs import PairKappas, pair_kappas
 
 __all__ = [
     "METRICS", "Alpha", "AltTest", "ChanceCorrected", "Metric", "PairKappas", "SetMetric",
-    "alpha_by_class", "alpha_by_group", "alpha_interval", "alpha_of_distances", "alt_test",
+    "alpha_by_class", "alpha_by_group", "alpha_by_shards", "alpha_interval", "alpha_of_distances", "alt_test",
     "check_level", "fleiss_kappa", "gwet_ac1", "pair_kappas",
 ]  # fmt: skip

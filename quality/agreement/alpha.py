@@ -20,7 +20,7 @@ from jaxtyping import Float64, Int, Int16, Int64
 from scipy.special import stdtrit
 
 from quality.argument_types import check_arguments
-from quality.labels import CrowdLabels
+from quality.labels import CrowdLabels, Engine, LabelShard, Sums
 from quality.parallel import kernel
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "TaskSums",
     "alpha_by_class",
     "alpha_by_group",
+    "alpha_by_shards",
     "alpha_interval",
     "alpha_of_distances",
     "check_level",
@@ -240,6 +241,63 @@ def alpha_by_group(
     )
 
 
+@check_arguments
+def alpha_by_shards(
+    engine: Engine, metric: Literal["nominal", "ordinal"] = "nominal", *, level: float = 0.95
+) -> Alpha:
+    """Return what :func:`alpha_interval` returns, of labels that are in shards.
+
+    Parameters
+    ----------
+    engine
+        The labels in shards.
+    metric
+        As for :func:`alpha_interval`; grades are in the order of their codes.
+    level
+        Confidence level, in (0, 1).
+
+    Raises
+    ------
+    ValueError
+        If `metric` or `level` is out of its range.
+
+    Notes
+    -----
+    **Guarantees.** Equal, to the bit, to :func:`alpha_interval` of the whole table.
+
+    **Cost.** Two passes over the shards; four numbers a task, not its labels, come together.
+
+    Examples
+    --------
+    >>> from quality import LocalEngine, cut_labels, encode
+    >>> labels = encode(["ann", "bob"] * 8, np.repeat(np.arange(8), 2), list("xxyyxyxxyyxxyyyx"))
+    >>> alpha_by_shards(LocalEngine(cut_labels(labels, [0, 3, 8])))
+    Alpha(0.531, 95 % interval -0.543 to 0.951, nominal, 8 tasks)
+    """
+    check_level(level)
+    if metric not in ("nominal", "ordinal"):
+        raise ValueError(f"metric must be nominal or ordinal on shards, got metric={metric!r}")
+    given, of_pairs = engine.add_up(_given_in_shard, None)
+    ranks = np.arange(len(given), dtype=np.float64)
+    place = None if metric == "nominal" else _places(metric, ranks, of_pairs)
+    parts = engine.map(_sums_in_shard, given if place is None else place)
+    mine = TaskSums(*map(np.concatenate, zip(*parts, strict=True)))
+    return _alpha_of_sums(mine, given, of_pairs, place, level, metric)
+
+
+def _given_in_shard(shard: LabelShard, _: object) -> Sums:
+    """How often each class was given, and on tasks that have two labels."""
+    n = np.diff(shard.task_start)
+    return _given(shard, np.flatnonzero(n)), _given(shard, np.flatnonzero(n > 1))
+
+
+def _sums_in_shard(
+    shard: LabelShard, weight: Float64[np.ndarray, " classes"]
+) -> tuple[np.ndarray, ...]:
+    mine = sums_of_tasks(shard, np.flatnonzero(np.diff(shard.task_start)), weight)
+    return mine.n, mine.same, mine.weight, mine.square
+
+
 def check_level(level: float) -> None:
     """Raise ValueError unless `level` is in (0, 1)."""
     if not 0 < level < 1:
@@ -283,7 +341,9 @@ class TaskSums:
 
 
 def sums_of_tasks(
-    labels: CrowdLabels, tasks: Int64[np.ndarray, " some"], weight: Float64[np.ndarray, " classes"]
+    labels: CrowdLabels | LabelShard,
+    tasks: Int64[np.ndarray, " some"],
+    weight: Float64[np.ndarray, " classes"],
 ) -> TaskSums:
     """Return the sums of some tasks, for a weight of each class."""
     n = np.diff(labels.task_start)[tasks].astype(np.float64)
@@ -326,13 +386,24 @@ def _alpha(
     named: Metric | None = None,
 ) -> Alpha:
     """Return alpha of some tasks, all of which have labels."""
-    n = np.diff(labels.task_start)[tasks].astype(np.float64)
-    paired = n > 1
-    of_pairs = _given(labels, tasks[paired])
+    paired = tasks[np.diff(labels.task_start)[tasks] > 1]
+    given, of_pairs = _given(labels, tasks), _given(labels, paired)
     place = None if metric == "nominal" else _places(metric, numbers, of_pairs)
-    within, touching = _apart(labels, tasks, place)
-    expected = _spread(of_pairs, place)
-    return alpha_of_distances(n, within, touching, expected, level, named or metric)
+    mine = sums_of_tasks(labels, tasks, given if place is None else place)
+    return _alpha_of_sums(mine, given, of_pairs, place, level, named or metric)
+
+
+def _alpha_of_sums(
+    mine: TaskSums,
+    given: Float64[np.ndarray, " classes"],
+    of_pairs: Float64[np.ndarray, " classes"],
+    place: np.ndarray | None,
+    level: float,
+    metric: Metric,
+) -> Alpha:
+    """Return alpha from each task's sums and how often each class was given, on all and on paired tasks."""
+    within, touching = _apart(mine, given, place)
+    return alpha_of_distances(mine.n, within, touching, _spread(of_pairs, place), level, metric)
 
 
 def alpha_of_distances(
@@ -370,7 +441,7 @@ def alpha_of_distances(
 
 
 def _given(
-    labels: CrowdLabels, tasks: Int64[np.ndarray, " some"]
+    labels: CrowdLabels | LabelShard, tasks: Int64[np.ndarray, " some"]
 ) -> Float64[np.ndarray, " classes"]:
     """How often each class was given to some tasks."""
     mine = np.diff(labels.task_start)[tasks]
@@ -411,16 +482,13 @@ def _spread(given: Float64[np.ndarray, " classes"], place: np.ndarray | None) ->
 
 
 def _apart(
-    labels: CrowdLabels, tasks: Int64[np.ndarray, " some"], place: np.ndarray | None
+    mine: TaskSums, given: Float64[np.ndarray, " classes"], place: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Distances added up over each task's own pairs, and over all pairs that one of its labels is in."""
-    given = _given(labels, tasks)
     if place is None:
-        mine = sums_of_tasks(labels, tasks, given)
         within = (mine.n * (mine.n - 1) - mine.same) / 2
         across = mine.n * (given.sum() - mine.n) - (mine.weight - mine.same - mine.n)
         return within, within + across
-    mine = sums_of_tasks(labels, tasks, place)
     within = np.maximum(mine.n * mine.square - mine.weight**2, 0)
     across = (given.sum() - mine.n) * mine.square + mine.n * (given @ place**2 - mine.square)
     across -= 2 * mine.weight * (given @ place - mine.weight)
