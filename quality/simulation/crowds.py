@@ -9,8 +9,8 @@ SimulatedCrowd(450 labels, 90 tasks, 30 workers, 3 adversaries)
 An :class:`Assignment` says which worker is asked which task, drawn by :func:`power_law_assignment`
 or :func:`regular_assignment`. Each kind of adversary is one function: of :data:`STRATEGIES`, which
 answer the tasks they are asked, all rows of a kind at once so that its workers may collude, or of
-:data:`IMITATIONS`, which take the tasks of an honest worker instead and answer as she did. Workers
-who do not answer on their own join the crowd (:mod:`quality.simulation.cliques`).
+:data:`IMITATIONS`, which take an honest worker's tasks instead and answer as she did.
+Those who do not answer on their own join the crowd (:mod:`quality.simulation.cliques`).
 """
 
 from collections.abc import Callable, Mapping
@@ -27,17 +27,9 @@ from quality.simulation.cliques import CLIQUES, another_class
 from quality.simulation.grades import GRADERS, another_grade
 
 __all__ = [
-    "IMITATIONS",
-    "STRATEGIES",
-    "Assignment",
-    "Copies",
-    "Imitation",
-    "SimulatedCrowd",
-    "Strategy",
-    "power_law_assignment",
-    "regular_assignment",
-    "simulate_crowd",
-]
+    "IMITATIONS", "STRATEGIES", "Assignment", "Copies", "Imitation", "SimulatedCrowd", "Strategy",
+    "power_law_assignment", "regular_assignment", "simulate_crowd",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
