@@ -58,6 +58,7 @@ def test_the_sentence_says_what_must_hold_what_came_and_what_to_do(
         call()
 
 
+@pytest.mark.refusal
 def test_what_is_of_the_type_passes_numpys_numbers_and_subclasses_included() -> None:
     class Own(np.ndarray):
         pass
@@ -77,6 +78,7 @@ def test_a_checked_function_keeps_its_name_signature_and_place() -> None:
     assert majority_vote.__module__ == "quality.aggregation.majority"
 
 
+@pytest.mark.refusal
 def test_pythons_own_refusals_stay() -> None:
     with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'rng'"):
         quality.kos(LABELS)  # type: ignore[call-arg]
