@@ -33,6 +33,7 @@ from flows.tables import ResultTable
 
 __all__ = ["RunResult", "Stage", "StageLine", "Step", "nothing_new", "run_pipeline", "run_stage"]
 
+INTERRUPTED = "Query interrupted"  # DuckDB's RuntimeError where Ctrl-C or SIGTERM ended a query
 Step: TypeAlias = Callable[[Stage, Run], str]
 """Runs one stage of a run and returns the stage's line."""
 
@@ -157,8 +158,11 @@ def _run_anew(settings: Settings, step: Step, *, resume: bool) -> RunResult:
     except (EngineError, LedgerSetBack):
         run.stop("failed")
         raise
-    except (ValueError, RuntimeError, OSError):
-        run.discard()
+    except (ValueError, RuntimeError, OSError) as refused:
+        if str(refused) == INTERRUPTED:
+            run.stop("cancelled")
+        else:
+            run.discard()
         raise
     except BaseException as stopped:  # Ctrl-C or a signal, and what is nobody's mistake but ours
         run.stop("failed" if isinstance(stopped, Exception) else "cancelled")

@@ -22,7 +22,7 @@ from privacy.audit import (
 )
 from privacy.compared_items import win_points
 from privacy.corrections import LatticeCorrection, gold_corrections
-from privacy.counts import class_counts, count_queries
+from privacy.counts import class_counts, count_queries, project_to_simplex
 from privacy.label_sets import bounded_labels, label_set_counts
 from privacy.ledger import (
     BudgetError,
@@ -67,7 +67,6 @@ from privacy.mechanisms import (
     expected_distortion,
     largest_scale,
     pair_delta,
-    project_to_simplex,
     smallest_floor,
 )
 from privacy.query import CountsError, Part, Publication, Query, Unit, UnitError, partition_of

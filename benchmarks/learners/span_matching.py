@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Float
 
-from privacy.mechanisms.projection import project_to_simplex
+from privacy import project_to_simplex
 
 __all__ = ["span_matching"]
 

@@ -172,7 +172,7 @@ WRITTEN: tuple[Written, ...] = (
         FRESH,
     ),
     Written(
-        "a second source of randomness in the private rooms", "privacy/mechanisms/projection.py",
+        "a second source of randomness in the private rooms", "privacy/counts.py",
         "import numpy as np\n", "import numpy as np\n\nrng = np.random.default_rng(0)\n",
         ("tests/flows/run/test_canaries.py", "-k", "generator"),
     ),

@@ -76,8 +76,14 @@ def init(
     beside the settings.
     """
     from flows.proposal import CampaignTables, write_settings  # DuckDB, for this command only
+    from flows.settings import SettingsError
 
     with mistakes():
+        if labels.suffix == ".toml":
+            raise SettingsError(
+                f"init takes tables and writes settings, got {labels}, which is named as settings "
+                f"are; to run them: crowdassay run {shlex.quote(str(labels))}"
+            )
         reading = reading_of_options(sep, encoding, sheet, wide)
         form, columns = format_, map_
         if form is None:

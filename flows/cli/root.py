@@ -11,6 +11,7 @@ import gc
 import io
 import os
 import shlex
+import signal
 import sys
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
@@ -62,6 +63,8 @@ __all__ = [
 _silent = ContextVar("_silent", default=False)
 MISTAKE = 2  # exit code for a mistake that the user can mend
 STOPPED = 130  # as shells have it for Ctrl-C
+TERMINATED = 128 + signal.SIGTERM
+GOES_ON = "what is paid stays paid, and a run goes on from its last whole stage with --resume"
 NEWLINE = "\n"
 SHOWN = 15  # rows on the terminal
 N_OBJECTS = 500_000  # new ones before the collector runs
@@ -254,6 +257,18 @@ def mistakes() -> Iterator[None]:
         raise typer.Exit(STOPPED) from None
 
 
+class _Terminated(SystemExit):
+    """SIGTERM came: everything on the way ends as on Ctrl-C."""
+
+    came = False  # also where a library makes an error of its own of what came through it
+
+
+def _terminate(*_: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # what ends is not disturbed
+    _Terminated.came = True
+    raise _Terminated(TERMINATED)
+
+
 def show_rows(
     title: str,
     header: list[str],
@@ -324,6 +339,18 @@ def _mention_kernels() -> None:
         print(f"crowdassay: {sentence}", file=sys.stderr)
 
 
+def _run_command() -> None:
+    """Run the command; where SIGTERM came, say so in one sentence, whatever came of it."""
+    try:
+        app()
+    except BaseException:
+        if not _Terminated.came:
+            raise
+    if _Terminated.came:
+        print(f"crowdassay: stopped by SIGTERM; {GOES_ON}", file=sys.stderr)
+        raise SystemExit(TERMINATED)
+
+
 def main() -> None:
     """Run the command that the arguments name, and end the process.
 
@@ -332,8 +359,10 @@ def main() -> None:
     """
     gc.set_threshold(N_OBJECTS)
     _outlive_readers()
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _terminate)
     try:
-        app()
+        _run_command()
     except SystemExit as ended:
         _mention_kernels()
         if not isinstance(ended.code, int) or LIVE & sys.modules.keys():

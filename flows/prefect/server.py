@@ -230,8 +230,12 @@ def _healthy(port: int) -> bool:
 
 @contextmanager
 def _sigterm_exits() -> Iterator[None]:
-    """Let SIGTERM unwind the stack as Ctrl-C does; outside the main thread, change nothing."""
-    if threading.current_thread() is not threading.main_thread():
+    """Let SIGTERM unwind the stack as Ctrl-C does; outside the main thread, change nothing.
+
+    Nor where somebody handles it, as the command line does.
+    """
+    handled = signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+    if handled or threading.current_thread() is not threading.main_thread():
         yield
         return
     former = signal.signal(signal.SIGTERM, _exit)

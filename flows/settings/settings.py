@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import shlex
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -54,6 +55,10 @@ def load_settings(path: str | os.PathLike[str]) -> Settings:
         raise SettingsError(f"settings file {path} cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeError) as error:
         hint = "; texts stand in quotes" * ("Invalid value" in str(error))
+        if path.suffix.lower() not in ("", ".toml"):
+            hint = (
+                f"; for a table, settings are written by: crowdassay init {shlex.quote(str(path))}"
+            )
         raise SettingsError(f"settings file {path} must be TOML: {error}{hint}") from None
     values, given = overridden(raw, Settings, os.environ)
     try:

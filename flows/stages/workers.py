@@ -78,7 +78,9 @@ def judge_workers(run: Run) -> str:
         run.waits_for("how many tasks adversaries could turn")
         robustness = robustness_curves(judged.kept)
         run.waits_for("agreement and its intervals")
-        agreement = agreement_facts(whole, judged.kept, ordered=run.settings.input.order)
+        agreement = agreement_facts(
+            whole, judged.kept, judged.by_shards, ordered=run.settings.input.order
+        )
     else:
         robustness, penalty = {"skipped": NO_CURVE}, filtered.criterion
         agreement = set_agreement(answers, filtered.keep)
@@ -107,16 +109,21 @@ def judge_workers(run: Run) -> str:
 
 
 def agreement_facts(
-    labels: CrowdLabels | None, kept: CrowdLabels | None, *, ordered: bool = False
+    labels: CrowdLabels | None,
+    kept: CrowdLabels | None,
+    by_shards: tuple[Alpha, ...] = (),
+    *,
+    ordered: bool = False,
 ) -> list[dict[str, Any]] | None:
     """Return coefficients of agreement with their intervals: the whole, the workers kept, and each class.
 
-    None where there are more labels than `engine.whole_labels`.
+    Where there are more labels than `engine.whole_labels`, alpha alone, as the shards have it.
     """
-    if labels is None or kept is None:
-        return None
     metric: Metric = "ordinal" if ordered else "nominal"
     alpha = "Krippendorff’s alpha, ordinal" if ordered else "Krippendorff’s alpha"
+    if labels is None or kept is None:
+        rows = zip((ALL_LABELS, WITHOUT_REMOVED), by_shards, strict=False)
+        return _rows_of([(alpha, of, one) for of, one in rows]) or None
     found: list[tuple[str, str, Alpha | ChanceCorrected]] = [
         (alpha, ALL_LABELS, alpha_interval(labels, metric)),
         ("Fleiss’ kappa", ALL_LABELS, fleiss_kappa(labels)),
@@ -130,6 +137,11 @@ def agreement_facts(
             ("Krippendorff’s alpha", f"{name} against the others", one)
             for name, one in zip(labels.classes[shown], alpha_by_class(labels, shown), strict=True)
         ]
+    return _rows_of(found)
+
+
+def _rows_of(found: list[tuple[str, str, Alpha | ChanceCorrected]]) -> list[dict[str, Any]]:
+    """Return coefficients as `quality.json` and the report have them."""
     return [
         {
             "measure": measure,
@@ -147,7 +159,7 @@ def agrees_by_chance(found: dict[str, Any]) -> bool:
     """Return whether chance may explain the agreement of the workers kept, from `quality.json`.
 
     Confidence by labels alone takes a crowd for one among public ones, whose workers know something: where
-    alpha's 95 % interval holds 0, nothing shows that of these. On shards there is no interval.
+    alpha's 95 % interval holds 0, nothing shows that of these.
     """
     alphas = [one for one in found["agreement"] or () if one["of"] in (ALL_LABELS, WITHOUT_REMOVED)]
     lowest = [one["low"] for one in alphas if one["measure"].startswith("Krippendorff")][-1:]

@@ -17,11 +17,10 @@ For comparison, with no run behind them: the published `cdp_bound` and `max_info
 `drawn_model_bound` and `exponential_gibbs_bound` (``python -m benchmarks.learners.generalisation_bounds``).
 """
 
-from learners.bounds.bound import Bound, check_level, least
+from learners.bounds.bound import Bound, check_level, least, root_above
 from learners.bounds.clopper_pearson import clopper_pearson_bound, largest_rate, upper_limit_at
 from learners.bounds.pac_bayes import drawn_model_bound, exponential_gibbs_bound, gibbs_bound
 from learners.bounds.published import cdp_bound, max_information_bound, private_training_bounds
-from learners.bounds.sign_change import root_above
 from learners.bounds.transfer import log_transfer_tail, transfer_bound
 
 __all__ = [

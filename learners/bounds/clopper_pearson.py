@@ -9,8 +9,7 @@ import math
 import numpy as np
 from scipy.special import betainccinv, rel_entr
 
-from learners.bounds.bound import Bound, check_count, check_level
-from learners.bounds.sign_change import root_above
+from learners.bounds.bound import Bound, check_count, check_level, root_above
 
 __all__ = [
     "binary_divergence",

@@ -9,9 +9,8 @@ import math
 import numpy as np
 from scipy.special import erfcx
 
-from learners.bounds.bound import Bound, check_count, check_epsilon, check_level
+from learners.bounds.bound import Bound, check_count, check_epsilon, check_level, root_above
 from learners.bounds.clopper_pearson import upper_limit_at
-from learners.bounds.sign_change import root_above
 from privacy.accounting import price_text
 
 __all__ = [

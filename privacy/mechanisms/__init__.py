@@ -1,7 +1,7 @@
 """Mechanisms: what is drawn from private counts and scores, by which event, at which price.
 
 For class counts ask `choose_mechanism`; it picks `LatticeLaplace` or `DiscreteGaussian`, and
-`project_to_simplex` turns noisy counts into proportions. `NoisyMax` releases the index of the best
+`privacy.project_to_simplex` turns noisy counts into proportions. `NoisyMax` releases the index of the best
 score. `DiscreteLaplace` and the Dirichlet family are here for comparison. A ledger draws them all.
 
 >>> choose_mechanism(5, epsilon=1.0, delta=1e-6).mechanism
@@ -47,7 +47,6 @@ from privacy.mechanisms.lattice_laplace import (
 )
 from privacy.mechanisms.noisy_max import NoisyMax
 from privacy.mechanisms.partial_sums import CountLaw, cumulative_noise
-from privacy.mechanisms.projection import project_to_simplex
 
 __all__ = [
     "COUNT_MECHANISMS", "ApproximateEvent", "Choice", "ClampedDirichletEvent", "Cost", "CountLaw",
@@ -57,5 +56,5 @@ __all__ = [
     "LatticeLaplaceLaw", "NoisyMax", "PairDelta", "PseudoCountDirichletEvent", "PureEvent",
     "analytic_gaussian_scale", "choose_mechanism", "clamp_delta", "covering_scale",
     "crossover_delta", "cumulative_noise", "dominating_delta", "exact", "expected_distortion",
-    "largest_scale", "pair_delta", "project_to_simplex", "smallest_floor",
+    "largest_scale", "pair_delta", "smallest_floor",
 ]  # fmt: skip

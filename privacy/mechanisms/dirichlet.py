@@ -26,6 +26,7 @@ import scipy
 from jaxtyping import Float, Int
 
 from privacy.accounting import MAX_LOSS, MAX_SCALE, Arithmetic, Cost, Loss, check_delta, exact
+from privacy.counts import project_to_simplex
 from privacy.mechanism import Json, Noise
 from privacy.mechanisms.dirichlet_pairs import (
     clamp_delta,
@@ -34,7 +35,6 @@ from privacy.mechanisms.dirichlet_pairs import (
     largest_scale,
 )
 from privacy.mechanisms.gaussian import check_moved_task
-from privacy.mechanisms.projection import project_to_simplex
 from privacy.query import Query
 
 __all__ = [

@@ -21,6 +21,7 @@ from quality.aggregation.consensus import Result, decide
 from quality.aggregation.em import EMStart, MStep, Passes, first_counts, fit_table
 from quality.aggregation.hierarchical_em import HierarchicalDawidSkene, TableRoom, pseudo_table
 from quality.aggregation.passes import check_smoothing, coins_pay
+from quality.argument_types import check_arguments
 from quality.labels import CrowdLabels, bring_near, by_votes, of_voters
 from quality.parallel import Progress, kernel
 
@@ -67,6 +68,7 @@ class DawidSkene(Result):
     converged: bool
 
 
+@check_arguments
 def dawid_skene(
     labels: CrowdLabels,
     *,
@@ -191,6 +193,7 @@ class OneCoin(Result):
     converged: bool
 
 
+@check_arguments
 def one_coin_dawid_skene(
     labels: CrowdLabels,
     *,
@@ -336,6 +339,7 @@ def _sides(
 Fit: TypeAlias = DawidSkene | HierarchicalDawidSkene | OneCoin
 
 
+@check_arguments
 def start_from(
     labels: CrowdLabels,
     fit: Fit,
@@ -378,6 +382,7 @@ def start_from(
     return EMStart(labels.workers[known], labels.classes.view(), fit.prior, table)
 
 
+@check_arguments
 def one_coin_confusion(
     reliability: Float[np.ndarray, " workers"], n_classes: int
 ) -> Float64[np.ndarray, "workers classes classes"]:

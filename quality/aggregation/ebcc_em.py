@@ -36,6 +36,7 @@ from quality.aggregation.passes import (
     subtype_weights,
     whole_lanes,
 )
+from quality.argument_types import check_arguments
 from quality.labels import CrowdLabels
 from quality.parallel import Progress, kernel
 
@@ -75,6 +76,7 @@ class Ebcc(Result):
     converged: bool
 
 
+@check_arguments
 def ebcc(
     labels: CrowdLabels,
     *,

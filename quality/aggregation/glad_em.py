@@ -23,6 +23,7 @@ from quality.aggregation.consensus import Result, decide
 from quality.aggregation.em import Stop
 from quality.aggregation.majority import majority_vote
 from quality.aggregation.passes import check_em
+from quality.argument_types import check_arguments
 from quality.labels import CrowdLabels, of_voters
 from quality.parallel import Progress, chunk_starts, counter, kernel, shared_out
 
@@ -64,6 +65,7 @@ class Glad(Result):
     converged: bool
 
 
+@check_arguments
 def glad(
     labels: CrowdLabels,
     *,

@@ -40,6 +40,7 @@ from quality.aggregation.em import (
     passes_over,
 )
 from quality.aggregation.passes import PUT, UNROLLED, check_em
+from quality.argument_types import check_arguments
 from quality.labels import CrowdLabels, by_votes, of_voters
 from quality.parallel import Progress, counter, kernel
 
@@ -93,6 +94,7 @@ class HierarchicalDawidSkene(Result):
     converged: bool
 
 
+@check_arguments
 def hierarchical_dawid_skene(
     labels: CrowdLabels,
     *,

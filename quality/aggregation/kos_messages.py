@@ -19,6 +19,7 @@ from jaxtyping import Bool, Float64, Int, Int16, Int32, Int64
 
 from quality.aggregation.consensus import Result, decide
 from quality.aggregation.passes import PUT, check_em
+from quality.argument_types import check_arguments
 from quality.labels import CrowdLabels, bring_near
 from quality.parallel import Progress, chunk_starts, counter, kernel, shared_out
 
@@ -50,6 +51,7 @@ class MessagePassing(Result):
     converged: bool
 
 
+@check_arguments
 def kos(
     labels: CrowdLabels,
     *,
@@ -316,6 +318,7 @@ def _write_support(
             support[task, lane] = alike / len(rows)
 
 
+@check_arguments
 def kos_plus(
     labels: CrowdLabels,
     *,

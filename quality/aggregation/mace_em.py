@@ -21,6 +21,7 @@ from quality.aggregation.consensus import Result, decide
 from quality.aggregation.em import EMFit, MStep, fit_table, uniform
 from quality.aggregation.hierarchical_em import TableRoom
 from quality.aggregation.passes import UNROLLED, coins_pay, exp_digamma
+from quality.argument_types import check_arguments
 from quality.labels import CrowdLabels, bring_near, of_voters
 from quality.parallel import Progress, kernel
 
@@ -59,6 +60,7 @@ class Mace(Result):
     converged: bool
 
 
+@check_arguments
 def mace(
     labels: CrowdLabels,
     *,

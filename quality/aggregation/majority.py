@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Float64, Int, Int16, Int32, Int64
 
 from quality.aggregation.consensus import Result, decide
+from quality.argument_types import check_arguments
 from quality.labels import CrowdLabels, voters
 from quality.parallel import kernel
 
@@ -40,6 +41,7 @@ class MajorityVote(Result):
     tied: Bool[np.ndarray, " tasks"]
 
 
+@check_arguments
 def majority_vote(
     labels: CrowdLabels, *, groups: Int[np.ndarray, " workers"] | None = None
 ) -> MajorityVote:
@@ -109,6 +111,7 @@ class WeightedMajority(Result):
     tied: Bool[np.ndarray, " tasks"]
 
 
+@check_arguments
 def weighted_majority(
     labels: CrowdLabels,
     weight: Float[np.ndarray, " workers"],

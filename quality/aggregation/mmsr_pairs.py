@@ -20,6 +20,7 @@ from scipy.sparse import csr_array
 
 from quality.aggregation.consensus import Result, decide
 from quality.aggregation.passes import check_em
+from quality.argument_types import check_arguments
 from quality.labels import CrowdLabels, name_classes, of_voters
 from quality.parallel import Progress, counter, kernel
 
@@ -66,6 +67,7 @@ class _Pairs:
     beyond: Float64[np.ndarray, " pairs"]  # agreement beyond chance; 1 if they always agree
 
 
+@check_arguments
 def mmsr(
     labels: CrowdLabels,
     *,

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int, Int16
 
 from quality.aggregation.consensus import Result, decide
+from quality.argument_types import check_arguments
 from quality.labels import CrowdLabels
 from quality.matching import conflict_graph, conflict_tasks, semi_matching
 
@@ -36,6 +37,7 @@ class PenaltyVote(Result):
     tied: Bool[np.ndarray, " tasks"]
 
 
+@check_arguments
 def penalty_vote(
     labels: CrowdLabels, *, groups: Int[np.ndarray, " workers"] | None = None
 ) -> PenaltyVote:

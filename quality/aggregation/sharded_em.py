@@ -42,6 +42,7 @@ from quality.aggregation.hierarchical_em import (
 from quality.aggregation.mace_em import know_or_guess, mace_coins
 from quality.aggregation.majority import weight_shares
 from quality.aggregation.passes import check_em, check_smoothing
+from quality.argument_types import check_arguments
 from quality.labels import Engine, LabelShard, Sums
 
 __all__ = [
@@ -66,6 +67,7 @@ Table = Float64[np.ndarray, "workers answers truths"]
 ShardBelief = tuple[np.ndarray, np.ndarray, bool]  # prior, table, and whether gold counts
 
 
+@check_arguments
 def dawid_skene_by_shards(
     engine: Engine,
     *,
@@ -130,6 +132,7 @@ def dawid_skene_by_shards(
     return _fit(engine, m_step, max_iter, tol, use_gold, start, begun, after)
 
 
+@check_arguments
 def one_coin_by_shards(
     engine: Engine,
     *,
@@ -162,6 +165,7 @@ def one_coin_by_shards(
     )  # fmt: skip
 
 
+@check_arguments
 def hierarchical_by_shards(
     engine: Engine,
     *,

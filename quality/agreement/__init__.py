@@ -13,15 +13,18 @@ Alpha(0.531, 95 % interval -0.543 to 0.951, nominal, 8 tasks)
 """
 
 from quality.agreement.alpha import (
+    alpha_by_class,
+    alpha_by_group,
+    alpha_by_shards,
+    alpha_interval,
+    check_level,
+)
+from quality.agreement.alpha_jackknife import (
     METRICS,
     Alpha,
     Metric,
     SetMetric,
-    alpha_by_class,
-    alpha_by_group,
-    alpha_interval,
     alpha_of_distances,
-    check_level,
 )
 from quality.agreement.alternative_annotator import AltTest, alt_test
 from quality.agreement.kappas import ChanceCorrected, fleiss_kappa, gwet_ac1
@@ -29,6 +32,6 @@ from quality.agreement.worker_pairs import PairKappas, pair_kappas
 
 __all__ = [
     "METRICS", "Alpha", "AltTest", "ChanceCorrected", "Metric", "PairKappas", "SetMetric",
-    "alpha_by_class", "alpha_by_group", "alpha_interval", "alpha_of_distances", "alt_test",
+    "alpha_by_class", "alpha_by_group", "alpha_by_shards", "alpha_interval", "alpha_of_distances", "alt_test",
     "check_level", "fleiss_kappa", "gwet_ac1", "pair_kappas",
 ]  # fmt: skip

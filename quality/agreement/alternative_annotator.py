@@ -21,6 +21,7 @@ from jaxtyping import Bool, Float64, Int64
 from scipy.special import stdtr
 
 from quality.agreement.alpha import class_values
+from quality.argument_types import check_arguments
 from quality.labels import CrowdLabels, freeze_arrays
 
 __all__ = ["AltTest", "alt_test"]
@@ -75,6 +76,7 @@ class AltTest:
         )
 
 
+@check_arguments
 def alt_test(
     labels: CrowdLabels,
     is_model: Bool[np.ndarray, " workers"],

@@ -14,6 +14,7 @@ from jaxtyping import Float64
 from scipy.special import stdtrit
 
 from quality.agreement.alpha import check_level, sums_of_tasks
+from quality.argument_types import check_arguments
 from quality.labels import CrowdLabels
 
 __all__ = ["ChanceCorrected", "fleiss_kappa", "gwet_ac1"]
@@ -53,6 +54,7 @@ class ChanceCorrected:
         )
 
 
+@check_arguments
 def fleiss_kappa(labels: CrowdLabels, *, level: float = 0.95) -> ChanceCorrected:
     """Return Fleiss' kappa: chance is that two labels drawn from the classes' shares agree.
 
@@ -91,6 +93,7 @@ def fleiss_kappa(labels: CrowdLabels, *, level: float = 0.95) -> ChanceCorrected
     return _corrected(labels, float((share**2).sum()), share, level)
 
 
+@check_arguments
 def gwet_ac1(labels: CrowdLabels, *, level: float = 0.95) -> ChanceCorrected:
     """Return Gwet's AC1: like kappa, but it stays high where nearly all labels are of one class and agree.
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64, Int32, Int64
 
+from quality.argument_types import check_arguments
 from quality.labels import CrowdLabels, freeze_arrays
 from quality.parallel import kernel
 
@@ -51,6 +52,7 @@ class PairKappas:
         return f"PairKappas({len(self.pair)} pairs, Light's kappa {self.light:.3f})"
 
 
+@check_arguments
 def pair_kappas(labels: CrowdLabels, *, min_common: int = 1) -> PairKappas:
     """Measure how far each two workers agree beyond chance, on the tasks that both labelled.
 

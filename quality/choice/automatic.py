@@ -34,6 +34,7 @@ from quality.aggregation import (
     one_coin_dawid_skene,
     weighted_majority,
 )
+from quality.argument_types import check_arguments
 from quality.labels import CrowdLabels, of_voters
 from quality.parallel import Progress, counter, kernel
 from quality.reputation import soft_penalty
@@ -120,6 +121,7 @@ class Auto(Result):
     n_held_out: int
 
 
+@check_arguments
 def auto(
     labels: CrowdLabels,
     *,

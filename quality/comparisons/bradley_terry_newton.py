@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float64, Int, Shaped
 from scipy.sparse import coo_array
 
+from quality.argument_types import check_arguments
 from quality.comparisons.comparison_table import LEFT, RIGHT, TIE, Comparisons
 from quality.comparisons.judged_pass import judge_pass, score_pass
 from quality.labels import freeze_arrays
@@ -85,6 +86,7 @@ class BradleyTerry:
         return float(round(1 / (1 + np.exp(self.score[other] - self.score[item])), 12))
 
 
+@check_arguments
 def bradley_terry(
     comparisons: Comparisons,
     *,

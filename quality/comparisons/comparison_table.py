@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, Int, Int8, Int32, Int64, Shaped
 
+from quality.argument_types import check_arguments
 from quality.labels import (
     CrowdLabels,
     LabelError,
@@ -132,6 +133,7 @@ class Comparisons:
         return 1.0 / count[place.reshape(-1)]
 
 
+@check_arguments
 def encode_comparisons(
     worker: Iterable[Any],
     left: Iterable[Any],

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64, Int, Shaped
 
+from quality.argument_types import check_arguments
 from quality.comparisons.bradley_terry_newton import Rows, climb_scores, rows_of
 from quality.comparisons.comparison_table import TIE, Comparisons
 from quality.comparisons.judged_pass import judge_pass, marginal_information
@@ -94,6 +95,7 @@ class CrowdBradleyTerry:
         return _all_chances(d, judge[comparisons.worker])
 
 
+@check_arguments
 def crowd_bradley_terry(
     comparisons: Comparisons,
     *,

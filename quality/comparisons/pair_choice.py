@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64, Int64
 
+from quality.argument_types import check_arguments
 from quality.labels import freeze_arrays
 
 __all__ = ["NextPairs", "next_pairs"]
@@ -39,6 +40,7 @@ class NextPairs:
         return f"NextPairs({len(self.item)} pairs, {self.gain.sum():.2f} nats)"
 
 
+@check_arguments
 def next_pairs(
     score: Float64[np.ndarray, " items"],
     covariance: Float64[np.ndarray, "items items"],

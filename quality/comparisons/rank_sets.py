@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64, Int64
 
+from quality.argument_types import check_arguments
 from quality.labels import freeze_arrays
 
 __all__ = ["RankIntervals", "rank_intervals"]
@@ -45,6 +46,7 @@ class RankIntervals:
         return f"RankIntervals({len(self.rank)} items, {sure} with a sure rank)"
 
 
+@check_arguments
 def rank_intervals(
     score: Float64[np.ndarray, " items"],
     covariance: Float64[np.ndarray, "items items"],

@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Float, Float64, Int, Int16
 from scipy.special import expit
 
+from quality.argument_types import check_arguments
 from quality.confidence.gold_check import Reliability, reliability
 from quality.confidence.support import Support, task_support
 from quality.labels import CrowdLabels, NamedPosterior, freeze_arrays
@@ -169,6 +170,7 @@ def _believe(
     np.divide(rest, rest.sum(axis=1, keepdims=True), out=posterior)  # 1 but for rounding
 
 
+@check_arguments
 def calibrate(
     labels: CrowdLabels,
     posterior: Float[np.ndarray, "tasks classes"] | NamedPosterior,
@@ -241,6 +243,7 @@ def calibrate(
     return calibrate_support(task_support(labels, posterior, groups=groups), gold, prior=prior)
 
 
+@check_arguments
 def calibrate_support(
     support: Support,
     gold: Int[np.ndarray, " tasks"] | None = None,

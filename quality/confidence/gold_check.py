@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int64
 
+from quality.argument_types import check_arguments
 from quality.labels import freeze_arrays
 
 __all__ = ["Reliability", "calibration_error", "reliability"]
@@ -63,6 +64,7 @@ class Reliability:
         )
 
 
+@check_arguments
 def reliability(
     confidence: Float[np.ndarray, " tasks"],
     right: Bool[np.ndarray, " tasks"],

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float, Float64, Int, Int16
 
 from quality.aggregation import Posterior, decide
+from quality.argument_types import check_arguments
 from quality.labels import (
     CrowdLabels,
     Engine,
@@ -82,6 +83,7 @@ class ShardSupport(NamedTuple):
     common: np.ndarray
 
 
+@check_arguments
 def task_support(
     labels: CrowdLabels,
     posterior: Float[np.ndarray, "tasks classes"] | NamedPosterior,
@@ -116,6 +118,7 @@ def task_support(
     return support_by_shards(engine, _of_table, posterior, groups=groups)
 
 
+@check_arguments
 def support_by_shards(
     engine: Engine,
     posterior: Posterior,

@@ -24,6 +24,7 @@ from jaxtyping import Float64, Int, Int32, Int64
 from scipy.special import log_ndtr
 
 from quality.aggregation import one_coin_by_shards, posterior_of_shard
+from quality.argument_types import check_arguments
 from quality.dependence.candidates import candidate_groups, log_subsets
 from quality.dependence.pairs import MIN_COMMON, PairFit, fit_pairs
 from quality.labels import (
@@ -112,6 +113,7 @@ class DependentGroups:
         return np.flatnonzero(self.group == code)
 
 
+@check_arguments
 def dependent_groups(
     labels: CrowdLabels,
     *,
@@ -183,6 +185,7 @@ def dependent_groups(
     return _dependent_groups(whole, models, gold is not None, many)
 
 
+@check_arguments
 def dependent_groups_by_shards(
     engine: Engine,
     *,
@@ -238,6 +241,7 @@ def _dependent_groups(
     return _result(fit, code[groups], evidence[keep], ratio)
 
 
+@check_arguments
 def effective_number(
     size: Int[np.ndarray, " groups"], copied: Float64[np.ndarray, " groups"]
 ) -> Float64[np.ndarray, " groups"]:

@@ -24,6 +24,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int
 from scipy.sparse import csr_array
 
+from quality.argument_types import check_arguments
 from quality.labels import CrowdLabels, freeze_arrays
 
 __all__ = ["PastedAnswers", "pasted_answers"]
@@ -75,6 +76,7 @@ class PastedAnswers:
         return f"PastedAnswers({len(self.share)} workers, {np.count_nonzero(self.flagged)} paste)"
 
 
+@check_arguments
 def pasted_answers(
     labels: CrowdLabels,
     reference: Int[np.ndarray, " tasks"] | None = None,

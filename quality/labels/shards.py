@@ -26,6 +26,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 import numpy as np
 from jaxtyping import Bool, Int, Int16, Int32, Int64
 
+from quality.argument_types import check_arguments
 from quality.labels.columns import freeze_arrays
 from quality.labels.merging import check_groups, merge_rows
 from quality.labels.sort import sort_rows
@@ -189,6 +190,7 @@ def tree_total(parts: Iterable[Sums]) -> Sums:
     return total
 
 
+@check_arguments
 def cut_labels(
     labels: CrowdLabels,
     cuts: Sequence[int] | Int[np.ndarray, " cuts"],

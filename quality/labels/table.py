@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Int, Int16, Int32, Int64, Shaped
 
+from quality.argument_types import check_arguments
 from quality.labels.columns import (
     LabelError,
     check_codes,
@@ -291,6 +292,7 @@ def check_table(n_tasks: int, n_classes: int, n_labels: int) -> None:
         )
 
 
+@check_arguments
 def encode(
     worker: Iterable[Any],
     task: Iterable[Any],
@@ -348,6 +350,7 @@ task: keep one of them
     return _table(worker_code, task_code, label_code, workers, tasks, names)
 
 
+@check_arguments
 def encode_gold(
     labels: CrowdLabels, task: Iterable[Any], label: Iterable[Any]
 ) -> Int16[np.ndarray, " tasks"]:

@@ -14,12 +14,14 @@ import numpy as np
 from jaxtyping import Bool, Int16, Int32, Int64
 from scipy.sparse import csr_array, vstack
 
+from quality.argument_types import check_arguments
 from quality.labels import CrowdLabels, Engine, LabelShard
 from quality.parallel import kernel
 
 __all__ = ["conflict_graph", "conflict_graph_by_shards", "conflict_tasks", "nodes_per_task"]
 
 
+@check_arguments
 def conflict_graph_by_shards(engine: Engine) -> csr_array:
     """Return :func:`~quality.conflict_graph` of a table in shards.
 
@@ -50,6 +52,7 @@ def _graph_of_shard(shard: LabelShard, _: None) -> csr_array:
     return conflict_graph(shard)
 
 
+@check_arguments
 def conflict_tasks(labels: CrowdLabels) -> Bool[np.ndarray, " tasks"]:
     """Return where a task's labels name two or more classes.
 
@@ -75,6 +78,7 @@ def nodes_per_task(labels: CrowdLabels | LabelShard) -> Int32[np.ndarray, " task
     return n_nodes
 
 
+@check_arguments
 def conflict_graph(labels: CrowdLabels | LabelShard) -> csr_array:
     """Join every label node to the workers who gave that label.
 

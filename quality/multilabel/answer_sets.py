@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Bool, Int, Int8, Int16, Int32, Int64, Shaped
 
+from quality.argument_types import check_arguments
 from quality.labels import (
     LabelError,
     check_groups,
@@ -149,6 +150,7 @@ class MultiLabels:
         )  # fmt: skip
 
 
+@check_arguments
 def encode_gold_sets(
     table: MultiLabels, task: Iterable[Any], labels: Iterable[Iterable[Any]]
 ) -> Int8[np.ndarray, "tasks classes"]:
@@ -206,6 +208,7 @@ def encode_gold_sets(
     return gold
 
 
+@check_arguments
 def encode_multilabels(
     worker: Iterable[Any],
     task: Iterable[Any],

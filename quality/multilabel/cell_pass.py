@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64, Int8, Int16, Int32, Int64
 
+from quality.argument_types import check_arguments
 from quality.labels import CrowdLabels, check_table, freeze_arrays
 from quality.multilabel.answer_sets import MultiLabels
 from quality.parallel import kernel
@@ -105,6 +106,7 @@ def cells_of(table: MultiLabels, gold: Int8[np.ndarray, "tasks classes"] | None 
     return Cells(start, label, giver, of_label, known, given, met, asked, silent)
 
 
+@check_arguments
 def yes_no_labels(table: MultiLabels, cells: Cells | None = None) -> CrowdLabels:
     """Return workers' answers to each cell as labels: a cell is a task, its classes are no and yes.
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Bool, Float64, Int, Int8, Int16, Int64
 
+from quality.argument_types import check_arguments
 from quality.confidence import calibrate_support
 from quality.labels import freeze_arrays, of_voters
 from quality.multilabel.answer_sets import MultiLabels
@@ -115,6 +116,7 @@ class MultiLabelConsensus:
         return whole
 
 
+@check_arguments
 def multilabel_consensus(
     table: MultiLabels,
     *,

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float64, Int16, Int64
 
 from quality.agreement import Alpha, SetMetric, alpha_of_distances, check_level
+from quality.argument_types import check_arguments
 from quality.multilabel.answer_sets import MultiLabels
 from quality.parallel import kernel
 
@@ -21,6 +22,7 @@ __all__ = ["SET_METRICS", "set_alpha"]
 SET_METRICS: tuple[SetMetric, ...] = get_args(SetMetric)
 
 
+@check_arguments
 def set_alpha(table: MultiLabels, metric: SetMetric = "masi", *, level: float = 0.95) -> Alpha:
     """Return Krippendorff's alpha of sets of classes and Hughes' jackknife interval for it.
 

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Shaped
 from scipy.special import expit
 
+from quality.argument_types import check_arguments
 from quality.labels import freeze_arrays
 from quality.multilabel.answer_sets import MultiLabels, encode_multilabels
 from quality.simulation import regular_assignment
@@ -75,6 +76,7 @@ class SimulatedMultiLabels:
         )
 
 
+@check_arguments
 def simulate_multilabels(
     *,
     n_tasks: int,

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Shaped
 
 from quality.agreement import PairKappas
+from quality.argument_types import check_arguments
 from quality.dependence import DependentGroups
 from quality.labels import CrowdLabels
 from quality.matching import SemiMatching, conflict_graph, conflict_tasks
@@ -22,6 +23,7 @@ __all__ = ["to_networkx"]
 LABEL = "label"  # the first part of a label node, which no name of a worker is
 
 
+@check_arguments
 def to_networkx(
     labels: CrowdLabels, found: SemiMatching | PairKappas | DependentGroups | None = None
 ) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int16
 
 from quality.aggregation import TIE, decide
+from quality.argument_types import check_arguments
 
 __all__ = ["LOSSES", "Decision", "Loss", "least_loss", "loss_table"]
 
@@ -42,6 +43,7 @@ def loss_table(loss: Loss, n_classes: int) -> Float64[np.ndarray, "truths answer
     raise ValueError(f"loss must be one of {', '.join(LOSSES)}, got loss={loss!r}")
 
 
+@check_arguments
 def least_loss(posterior: Float64[np.ndarray, "tasks classes"], loss: Loss) -> Decision:
     """Return the class of least expected loss of each task, the lowest among equals.
 

@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Float64, Shaped
 
 from quality.aggregation import Result
+from quality.argument_types import check_arguments
 from quality.labels import CrowdLabels
 
 __all__ = ["OrderFit", "OrderVerdict", "order_fit"]
@@ -79,6 +80,7 @@ class OrderFit(Result):
         return "the labels show the order: at every boundary workers confuse neighbours most"
 
 
+@check_arguments
 def order_fit(labels: CrowdLabels) -> OrderFit:
     """Test whether the labels show the order of ``labels.classes``.
 

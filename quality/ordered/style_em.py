@@ -22,6 +22,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int, Int16
 
 from quality.aggregation import Result
+from quality.argument_types import check_arguments
 from quality.labels import CrowdLabels, LabelError, check_table, of_voters, tree_total
 from quality.ordered.expected_loss import Loss, least_loss
 from quality.ordered.style_pass import settle, style_pass, style_table
@@ -93,6 +94,7 @@ class OrdinalCrowd(Result):
         return table
 
 
+@check_arguments
 def ordinal_crowd(
     labels: CrowdLabels,
     *,

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from jaxtyping import Bool, Float64, Int, Int64
 
 from quality.aggregation import Posterior, decide
+from quality.argument_types import check_arguments
 from quality.labels import (
     CrowdLabels,
     Engine,
@@ -70,6 +71,7 @@ class Accuracy:
         )
 
 
+@check_arguments
 def accuracy(
     label: Int[np.ndarray, " tasks"], gold: Int[np.ndarray, " tasks"], *, level: float = 0.95
 ) -> Accuracy:
@@ -105,6 +107,7 @@ def accuracy(
     return Accuracy(n, n_correct, value, float(lower), float(upper), level)
 
 
+@check_arguments
 def wilson_interval(
     n_correct: Int[np.ndarray, "*shape"], n: Int[np.ndarray, "*shape"], *, level: float = 0.95
 ) -> Float64[np.ndarray, "*shape 2"]:
@@ -157,6 +160,7 @@ def wilson_interval(
     return interval
 
 
+@check_arguments
 def worker_agreement(
     labels: CrowdLabels, label: Int[np.ndarray, " tasks"]
 ) -> Float64[np.ndarray, " workers"]:
@@ -214,6 +218,7 @@ class PairwiseAgreement:
         )
 
 
+@check_arguments
 def pairwise_agreement(labels: CrowdLabels) -> PairwiseAgreement:
     """Count how often two workers give one task the same label, overall and for each worker.
 
@@ -248,6 +253,7 @@ def pairwise_agreement(labels: CrowdLabels) -> PairwiseAgreement:
     return PairwiseAgreement(value, int(others.sum()) // 2, share, n_pairs.astype(np.int64))
 
 
+@check_arguments
 def agreement_rows(labels: CrowdLabels) -> Float64[np.ndarray, "workers workers"]:
     """Return how far each worker agrees with every other beyond chance.
 
@@ -290,6 +296,7 @@ def agreement_rows(labels: CrowdLabels) -> Float64[np.ndarray, "workers workers"
     return found
 
 
+@check_arguments
 def krippendorff_alpha(labels: CrowdLabels) -> float:
     """Return Krippendorff's alpha for nominal labels; tasks with one label say nothing.
 

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float, Float64, Int, Int32, Int64
 
 from quality.aggregation import one_coin_confusion
+from quality.argument_types import check_arguments
 from quality.labels import CrowdLabels, freeze_arrays
 from quality.reports.tasks import DECIMALS, check_posterior, posterior_entropy
 
@@ -49,6 +50,7 @@ class LabelPlan:
         )
 
 
+@check_arguments
 def plan_labels(
     labels: CrowdLabels,
     posterior: Float[np.ndarray, "tasks classes"],

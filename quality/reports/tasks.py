@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Float64, Int, Int16, Int32, Int64, Shaped
 
 from quality.aggregation import TIE, decide
+from quality.argument_types import check_arguments
 from quality.labels import CrowdLabels, NamedPosterior, freeze_arrays, name_classes
 
 __all__ = [
@@ -109,6 +110,7 @@ class TaskReport:
         return ", ".join(named[: np.count_nonzero(given)])
 
 
+@check_arguments
 def task_report(
     labels: CrowdLabels, posterior: Float[np.ndarray, "tasks classes"] | NamedPosterior
 ) -> TaskReport:
@@ -260,6 +262,7 @@ class NextLabels:
         )
 
 
+@check_arguments
 def next_labels(
     labels: CrowdLabels,
     posterior: Float[np.ndarray, "tasks classes"],

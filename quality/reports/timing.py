@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int64
 
+from quality.argument_types import check_arguments
 from quality.labels import CrowdLabels, freeze_arrays
 
 __all__ = ["ResponseTimes", "response_times"]
@@ -51,6 +52,7 @@ class ResponseTimes:
         )
 
 
+@check_arguments
 def response_times(labels: CrowdLabels, seconds: Float[np.ndarray, " labels"]) -> ResponseTimes:
     """Find the workers whose labels took implausibly little time, as this crowd goes.
 

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Float64, Int, Int32, Int64
 
 from quality.aggregation import decide
+from quality.argument_types import check_arguments
 from quality.labels import CrowdLabels, NamedPosterior, bring_near, freeze_arrays
 from quality.matching import conflict_graph, conflict_tasks, load_levels
 from quality.parallel import Progress, counter
@@ -84,6 +85,7 @@ class WorkerReport:
         )
 
 
+@check_arguments
 def worker_report(
     labels: CrowdLabels,
     filtered: Filtered | FilteredDishonest,

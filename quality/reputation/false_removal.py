@@ -16,6 +16,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 import numpy as np
 from jaxtyping import Bool, Float64, Int32
 
+from quality.argument_types import check_arguments
 from quality.labels import CrowdLabels, freeze_arrays
 from quality.parallel import Progress, counter
 from quality.reputation.filtering import LosingWorkers, Removals, ShrinkingCrowd
@@ -107,6 +108,7 @@ class FilteredDishonest:
         )
 
 
+@check_arguments
 def filter_dishonest(
     labels: CrowdLabels,
     *,

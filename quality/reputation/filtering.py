@@ -17,6 +17,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Bool, Float64, Int32, Int64, Num
 
+from quality.argument_types import check_arguments
 from quality.labels import CrowdLabels, LabelShard, freeze_arrays
 from quality.matching import DynamicMatching
 from quality.parallel import Progress, counter, kernel
@@ -211,6 +212,7 @@ class Filtered:
         )
 
 
+@check_arguments
 def filter_workers(
     labels: CrowdLabels,
     *,

@@ -15,6 +15,7 @@ array([0.3125, 0.3125, 0.625 ])
 import numpy as np
 from jaxtyping import Float64, Int16, Int32, Int64
 
+from quality.argument_types import check_arguments
 from quality.labels import CrowdLabels
 from quality.parallel import kernel
 from quality.reputation.honest_population import (
@@ -36,6 +37,7 @@ AT_ONCE = 16  # chances whose product is no smaller than the least number
 SEEN = 1.0  # wrong labels at each distance taken for seen
 
 
+@check_arguments
 def graded_penalty(labels: CrowdLabels) -> Float64[np.ndarray, " workers"]:
     """Penalise each label by how far it is from those it is in conflict with, shared by those who gave it.
 

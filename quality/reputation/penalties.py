@@ -32,6 +32,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int, Int32, Int64, Num
 from scipy.sparse import csr_array
 
+from quality.argument_types import check_arguments
 from quality.labels import (
     CrowdLabels,
     Engine,
@@ -72,6 +73,7 @@ __all__ = [
 HALF = 31  # a share of 1 is 2 ** 62 units, kept as two halves of so many bits
 
 
+@check_arguments
 def soft_penalty(labels: CrowdLabels) -> Float64[np.ndarray, " workers"]:
     """Penalise each label by one over the number of workers who gave the same, and take the mean.
 
@@ -156,6 +158,7 @@ def shares_of(
     return share
 
 
+@check_arguments
 def hard_penalty(labels: CrowdLabels) -> Int32[np.ndarray, " workers"]:
     """Put every label node on one of its workers, as evenly as possible, and count.
 
@@ -326,6 +329,7 @@ def balanced_loads(
     return BalancedLoads(load, shares, residual, n_iter, bool(converged))
 
 
+@check_arguments
 def balanced_penalty(
     labels: CrowdLabels, *, progress: Progress | None = None
 ) -> Float64[np.ndarray, " workers"]:
@@ -404,6 +408,7 @@ def _gives_to_least(start, machine, load, home) -> bool:
     return True
 
 
+@check_arguments
 def hard_level(labels: CrowdLabels) -> Int32[np.ndarray, " workers"]:
     """Return the hard penalty that does not depend on names: the level of each worker.
 
@@ -437,6 +442,7 @@ def hard_level(labels: CrowdLabels) -> Int32[np.ndarray, " workers"]:
     return level
 
 
+@check_arguments
 def soft_penalty_by_shards(engine: Engine) -> Float64[np.ndarray, " workers"]:
     """Return :func:`~quality.soft_penalty`, to the bit, of a table in shards.
 

@@ -7,6 +7,7 @@ of honest workers who labelled the same tasks say how far; what is beyond that i
 import numpy as np
 from jaxtyping import Float64, Int16
 
+from quality.argument_types import check_arguments
 from quality.labels import CrowdLabels
 from quality.reputation.honest_null import fit_honest
 from quality.reputation.penalties import balanced_penalty
@@ -17,6 +18,7 @@ N_CROWDS = 8  # honest ones; the error of a mean load is a third of one's spread
 MAX_RIGHT = 0.995  # of an honest worker's labels: honest crowds must meet some conflict
 
 
+@check_arguments
 def relative_penalty(
     labels: CrowdLabels, *, rng: np.random.Generator
 ) -> Float64[np.ndarray, " workers"]:

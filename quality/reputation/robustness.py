@@ -22,6 +22,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int, Int32, Int64
 from scipy.sparse import csr_array
 
+from quality.argument_types import check_arguments
 from quality.labels import CrowdLabels, freeze_arrays
 from quality.matching import semi_matching
 from quality.parallel import Progress, counter, kernel
@@ -235,6 +236,7 @@ class RobustnessBounds:
         )
 
 
+@check_arguments
 def robustness_bounds(
     labels: CrowdLabels,
     *,

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float64, Int32, Int64, Shaped
 
+from quality.argument_types import check_arguments
 from quality.labels import Engine, LabelShard, Sums, freeze_arrays, sort_codes
 from quality.parallel import Progress, counter, kernel
 from quality.reputation.false_removal import (
@@ -65,6 +66,7 @@ BLOCK = (
 )
 
 
+@check_arguments
 def filter_dishonest_by_shards(
     engine: Engine,
     tasks: Shaped[np.ndarray, " tasks"],

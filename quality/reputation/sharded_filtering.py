@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float64, Int32, Int64, Shaped
 
+from quality.argument_types import check_arguments
 from quality.labels import Engine, LabelShard, Sums, sort_codes
 from quality.parallel import Progress, counter
 from quality.reputation.filtering import (
@@ -33,6 +34,7 @@ __all__ = ["ShardedCrowd", "filter_workers_by_shards"]
 LABELS_AT_HAND = 10_000_000  # of workers whose tasks are fetched together; these have others' too
 
 
+@check_arguments
 def filter_workers_by_shards(
     engine: Engine,
     tasks: Shaped[np.ndarray, " tasks"],

@@ -18,6 +18,7 @@ import numpy as np
 import scipy.special
 from jaxtyping import Float64, Int
 
+from quality.argument_types import check_arguments
 from quality.labels import freeze_arrays
 from quality.shares.intervals import check_gold, share_intervals
 from quality.shares.rivals import confused_shares
@@ -63,6 +64,7 @@ class CorrectedShares:
         )
 
 
+@check_arguments
 def corrected_shares(
     counts: Int[np.ndarray, "groups classes"],
     table: Int[np.ndarray, "groups classes classes"],

@@ -8,6 +8,8 @@ import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
+from quality.argument_types import check_arguments
+
 __all__ = ["GoldPlan", "gold_for_width"]
 
 
@@ -31,6 +33,7 @@ class GoldPlan:
     of_noise: float
 
 
+@check_arguments
 def gold_for_width(
     width: float,
     *,

@@ -11,6 +11,7 @@ from statistics import NormalDist
 import numpy as np
 from jaxtyping import Float64, Int
 
+from quality.argument_types import check_arguments
 from quality.labels import freeze_arrays
 from quality.shares.intervals import check_gold
 
@@ -40,6 +41,7 @@ class PredictionPowered:
         freeze_arrays(self)
 
 
+@check_arguments
 def prediction_powered(
     counts: Int[np.ndarray, " classes"],
     table: Int[np.ndarray, "classes classes"],
@@ -87,6 +89,7 @@ def prediction_powered(
     return _with_interval(share, weight, spread, level)
 
 
+@check_arguments
 def prediction_powered_infinite(
     counts: Int[np.ndarray, " classes"],
     table: Int[np.ndarray, "classes classes"],

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Float64
 
+from quality.argument_types import check_arguments
 from quality.labels import freeze_arrays
 from quality.shares.assisted import assisted_interval, belief_in_counts, clear_bias
 from quality.shares.heavy_tails import mixed_law, variance_mixture
@@ -71,6 +72,7 @@ class NoisyShares:
         freeze_arrays(self)
 
 
+@check_arguments
 def noisy_shares(
     counts: Float[np.ndarray, " classes"],
     difference: Float[np.ndarray, " classes"],

@@ -7,6 +7,7 @@ array([0.7, 0.3])
 import numpy as np
 from jaxtyping import Float64, Int
 
+from quality.argument_types import check_arguments
 from quality.shares.intervals import check_gold
 
 __all__ = ["confused_shares", "gold_alone", "rogan_gladen"]
@@ -14,6 +15,7 @@ __all__ = ["confused_shares", "gold_alone", "rogan_gladen"]
 STEPS = 200  # of EM; shares of ten classes settle to 1e-4 in fewer
 
 
+@check_arguments
 def gold_alone(table: Int[np.ndarray, "classes classes"]) -> Float64[np.ndarray, " classes"]:
     """Return the true class shares of the gold tasks, whatever the consensus says.
 
@@ -27,6 +29,7 @@ def gold_alone(table: Int[np.ndarray, "classes classes"]) -> Float64[np.ndarray,
     return np.asarray(table.sum(axis=0) / table.sum())
 
 
+@check_arguments
 def rogan_gladen(
     counts: Int[np.ndarray, " classes"], table: Int[np.ndarray, "classes classes"]
 ) -> Float64[np.ndarray, " classes"]:

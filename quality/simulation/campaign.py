@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float64, Int64, Shaped
 
+from quality.argument_types import check_arguments
 from quality.labels import freeze_arrays
 from quality.simulation.crowds import SimulatedCrowd, power_law_assignment, simulate_crowd
 
@@ -74,6 +75,7 @@ class Campaign:
         )
 
 
+@check_arguments
 def simulate_campaign(
     *,
     n_tasks: int = 4000,

@@ -9,8 +9,8 @@ SimulatedCrowd(450 labels, 90 tasks, 30 workers, 3 adversaries)
 An :class:`Assignment` says which worker is asked which task, drawn by :func:`power_law_assignment`
 or :func:`regular_assignment`. Each kind of adversary is one function: of :data:`STRATEGIES`, which
 answer the tasks they are asked, all rows of a kind at once so that its workers may collude, or of
-:data:`IMITATIONS`, which take the tasks of an honest worker instead and answer as she did. Workers
-who do not answer on their own join the crowd (:mod:`quality.simulation.cliques`).
+:data:`IMITATIONS`, which take an honest worker's tasks instead and answer as she did.
+Those who do not answer on their own join the crowd (:mod:`quality.simulation.cliques`).
 """
 
 from collections.abc import Callable, Mapping
@@ -20,23 +20,16 @@ from typing import TypeAlias
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
+from quality.argument_types import check_arguments
 from quality.labels import freeze_arrays
 from quality.reputation import weakest_workers
 from quality.simulation.cliques import CLIQUES, another_class
 from quality.simulation.grades import GRADERS, another_grade
 
 __all__ = [
-    "IMITATIONS",
-    "STRATEGIES",
-    "Assignment",
-    "Copies",
-    "Imitation",
-    "SimulatedCrowd",
-    "Strategy",
-    "power_law_assignment",
-    "regular_assignment",
-    "simulate_crowd",
-]
+    "IMITATIONS", "STRATEGIES", "Assignment", "Copies", "Imitation", "SimulatedCrowd", "Strategy",
+    "power_law_assignment", "regular_assignment", "simulate_crowd",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -65,6 +58,7 @@ class Assignment:
         )
 
 
+@check_arguments
 def power_law_assignment(
     *,
     n_tasks: int,
@@ -114,6 +108,7 @@ def power_law_assignment(
     return Assignment(worker.ravel(), task, n_workers, n_tasks)
 
 
+@check_arguments
 def regular_assignment(
     *, n_tasks: int, n_workers: int, labels_per_task: int, rng: np.random.Generator
 ) -> Assignment:
@@ -312,6 +307,7 @@ class SimulatedCrowd:
         )
 
 
+@check_arguments
 def simulate_crowd(
     assignment: Assignment,
     truth: Int64[np.ndarray, " tasks"],

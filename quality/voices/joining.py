@@ -25,6 +25,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Float64, Int, Int16, Int64
 
 from quality.aggregation import Consensus, Result, decide
+from quality.argument_types import check_arguments
 from quality.choice import folds, meanings
 from quality.labels import CrowdLabels, freeze_arrays
 
@@ -107,6 +108,7 @@ class JoinedVoice(Result):
         return f"JoinedVoice({len(self.label)} tasks, {worth})"
 
 
+@check_arguments
 def hold_labels_out(
     labels: CrowdLabels, fit: Callable[[CrowdLabels], Consensus], *, n_folds: int = 5
 ) -> HeldOut:
@@ -155,6 +157,7 @@ def hold_labels_out(
     return HeldOut(part, judged, fold[rows], log_belief)
 
 
+@check_arguments
 def join_voice(
     consensus: Consensus,
     probabilities: Float[np.ndarray, "tasks classes"],

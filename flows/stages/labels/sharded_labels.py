@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -28,6 +28,7 @@ from flows.stages.labels.whole_labels import (
     stop_rule,
 )
 from quality import (
+    Alpha,
     Consensus,
     CrowdLabels,
     DawidSkene,
@@ -42,6 +43,7 @@ from quality import (
     TaskReport,
     WeightedMajority,
     WorkerReport,
+    alpha_by_shards,
     balanced_loads,
     conflict_graph_by_shards,
     dependent_groups_by_shards,
@@ -166,8 +168,9 @@ class ShardedLabels:
         sums = crowd_sums(self.engine, keep, rule.posterior, rule.parameters)
         shared = self._shared_loads(sums)
         report, removed = self._report(filtered, sums, shared), int(sums.n_labels[~keep].sum())
-        left_out = () if shared else tuple(SHARED)
-        return Judged(report, sums.alpha, sums.alpha_kept, removed, self._kept(keep), left_out)
+        left_out, kept = () if shared else tuple(SHARED), self._kept(keep)
+        intervals = () if kept is not None else self._alphas(keep, removed)
+        return Judged(report, sums.alpha, sums.alpha_kept, removed, kept, left_out, intervals)
 
     def aggregate(self, keep: Bool[np.ndarray, " workers"], groups: Groups) -> Aggregated:
         """Find one label per task from the labels of the workers kept, one vote for each group."""
@@ -223,6 +226,14 @@ class ShardedLabels:
             return tuple(np.concatenate(codes) for codes in zip(*parts, strict=True))
 
         return FewAtHand(names, n_labels, of_tasks)
+
+    def _alphas(self, keep: Bool[np.ndarray, " workers"], removed: int) -> tuple[Alpha, ...]:
+        """Alpha with its interval, of all labels and, if some were removed, of the others."""
+        self.run.waits_for("agreement and its intervals, over shards")
+        metric: Literal["nominal", "ordinal"]
+        metric = "ordinal" if self.run.settings.input.order else "nominal"
+        engines = [self.engine, self.engine.keep_workers(keep)][: 2 if removed else 1]
+        return tuple(alpha_by_shards(engine, metric) for engine in engines)
 
     def _kept(self, keep: Bool[np.ndarray, " workers"]) -> CrowdLabels | None:
         whole = self.whole()

@@ -16,6 +16,7 @@ from flows.run import Crowd, Run, start_of
 from flows.settings import FilterSettings, SettingsError
 from flows.stages.label_plan import FewAtHand
 from quality import (
+    Alpha,
     Auto,
     CrowdLabels,
     DependentGroups,
@@ -74,6 +75,9 @@ class Judged:
         The labels of the workers kept, or None if the whole table is too large.
     left_out
         Names of the report's numbers that were not worked out.
+    by_shards
+        Alpha with its interval where the whole table is too large: of all labels, and of those kept if some
+        were removed.
     """
 
     report: WorkerReport
@@ -82,6 +86,7 @@ class Judged:
     n_labels_removed: int
     kept: CrowdLabels | None
     left_out: tuple[str, ...] = ()
+    by_shards: tuple[Alpha, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
@@ -19,6 +20,8 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from flows.cli.root import console, mistakes
+from flows.pipeline import run_pipeline
+from flows.settings import load_settings
 from flows.terminal import print_rows
 from tests.flows.campaign import write_small_campaign
 
@@ -208,3 +211,65 @@ def test_rows_that_nobody_reads_are_written_nevertheless(tmp_path: Path) -> None
     assert call_without_reader(*asked, "consensus.csv", cwd=tmp_path) == 0
     assert len((tmp_path / "consensus.csv").read_text().splitlines()) == 361
     assert call_without_reader(*asked, "/dev/stdout", cwd=tmp_path) == 0
+
+
+DEAF = ["sh", "-c", 'trap "" INT HUP; exec "$@"', "sh"]  # as in the background, after nohup
+
+
+@pytest.mark.parametrize("start", [[], DEAF], ids=["foreground", "background"])
+def test_sigterm_ends_a_run_with_one_sentence_and_it_is_cancelled_and_resumed(
+    start: list[str], tmp_path: Path
+) -> None:
+    """Real processes; what was done before the signal is not done again."""
+    path = write_small_campaign(tmp_path)
+    command = [*start, sys.executable, "-m", "flows.cli", "run", str(path), "--no-prefect"]
+    run = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    while not (begun := list(tmp_path.glob("runs/*/workers.parquet"))):
+        assert run.poll() is None
+        time.sleep(0.01)
+    run.terminate()
+    _, told = run.communicate(timeout=100)
+    assert run.returncode == 143
+    *waits, line = told.splitlines()
+    assert all(" s so far" in wait for wait in waits)  # on a busy machine
+    assert line == (
+        "crowdassay: stopped by SIGTERM; what is paid stays paid, and a run goes on from its last whole "
+        "stage with --resume"
+    )
+    assert json.loads((begun[0].parent / "manifest.json").read_text())["state"] == "cancelled"
+    again = CliRunner().invoke(app, ["run", str(path), "--no-prefect", "--resume"])
+    assert again.exit_code == 0
+    assert len([folder for folder in (tmp_path / "runs").iterdir() if folder.is_dir()]) == 1
+
+
+def test_a_query_that_a_signal_ended_cancels_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not discarded as one that is refused: DuckDB makes an error of its own of Ctrl-C or SIGTERM."""
+    settings = load_settings(write_small_campaign(tmp_path))
+
+    def interrupted(*_: object) -> str:
+        raise RuntimeError("Query interrupted")
+
+    with pytest.raises(RuntimeError, match="Query interrupted"):
+        run_pipeline(settings, step=interrupted)
+    (manifest,) = tmp_path.glob("runs/*/manifest.json")
+    assert json.loads(manifest.read_text())["state"] == "cancelled"
+
+
+def test_duckdb_says_query_interrupted_where_a_signal_ends_a_query() -> None:
+    code = """
+import os, signal, threading, duckdb
+def stop(*_): raise SystemExit(143)
+signal.signal(signal.SIGTERM, stop)
+threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()
+rows = "from range(100000) a, range(10000000) b where (a.range * b.range) % 7 = 3"
+try:
+    duckdb.sql(f"select count(*) {rows}").fetchall()
+except BaseException as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    assert done.stdout == "Query interrupted\n"

@@ -57,7 +57,8 @@ def test_what_cannot_be_scheduled_is_told_in_a_sentence(
 ) -> None:
     told = CliRunner().invoke(app, [*command, str(settings), *asked])
     assert told.exit_code == 2
-    (line,) = told.stderr.splitlines()
+    *waits, line = told.stderr.splitlines()
+    assert all(" s so far" in wait for wait in waits)  # a busy machine is slow to answer
     assert line.startswith("crowdassay: ")
     assert sentence in line
 

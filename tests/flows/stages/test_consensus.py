@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -61,13 +62,17 @@ def test_a_panel_of_models_alone_is_refused_a_confidence(tmp_path: Path) -> None
     assert "No confidence: all workers are models" in (folder / "report.html").read_text("utf-8")
 
 
-def test_where_chance_may_explain_the_agreement_confidence_is_doubted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["", "[engine]\nshard_labels = 40\nwhole_labels = 0\n"])
+def test_where_chance_may_explain_the_agreement_confidence_is_doubted(
+    engine: str, tmp_path: Path
+) -> None:
     """A crowd of guessers is believed as a public one is, at about .65; the verdicts must not hide it."""
     rng = np.random.default_rng(3)
-    rows = [f"w{w},t{t:02d},{'abc'[rng.integers(3)]}" for t in range(40) for w in range(3)]
-    (tmp_path / "labels.csv").write_text("\n".join(["worker,task,label", *rows]) + "\n")
+    rows = [(f"w{w}", f"t{t:02d}", "abc"[rng.integers(3)]) for t in range(40) for w in range(3)]
+    table = dict(zip(("worker", "task", "label"), zip(*rows, strict=True), strict=True))
+    pq.write_table(pa.table(table), tmp_path / "labels.parquet")
     settings = tmp_path / "settings.toml"
-    settings.write_text('name = "guessed"\n[input]\nlabels = "labels.csv"\n')
+    settings.write_text('name = "guessed"\n[input]\nlabels = "labels.parquet"\n' + engine)
     result = run_pipeline(load_settings(settings))
     facts = json.loads((result.folder / "consensus.json").read_text(encoding="utf-8"))
     assert facts["by_chance"]

@@ -1,6 +1,7 @@
 """Alpha with its interval: R's krippendorffsalpha, a slow jackknife, Krippendorff's examples, invariances."""
 
 import math
+from dataclasses import astuple
 from itertools import combinations
 
 import numpy as np
@@ -11,9 +12,12 @@ from scipy.stats import t as student
 
 from quality import (
     CrowdLabels,
+    LocalEngine,
     alpha_by_class,
     alpha_by_group,
+    alpha_by_shards,
     alpha_interval,
+    cut_labels,
     encode,
     krippendorff_alpha,
 )
@@ -270,3 +274,18 @@ def test_what_is_refused(given_: dict, sentence: str) -> None:
 def test_groups_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match="group must be one code"):
         alpha_by_group(some_crowd(3), np.zeros(60, dtype=int), 0)
+
+
+@QUICK
+@given(crowds(), st.integers(0, 30), st.sampled_from(["nominal", "ordinal"]))
+def test_alpha_by_shards_is_that_of_the_whole_table_to_the_bit(labels, place, metric):
+    cuts = [0, min(place, labels.n_tasks), labels.n_tasks]
+    found = alpha_by_shards(LocalEngine(cut_labels(labels, cuts)), metric, level=0.9)
+    np.testing.assert_equal(astuple(found), astuple(alpha_interval(labels, metric, level=0.9)))
+
+
+@pytest.mark.refusal
+def test_numbers_of_classes_are_refused_on_shards():
+    engine = LocalEngine(cut_labels(observed(KRIPPENDORFF), [0, 5, 12]))
+    with pytest.raises(ValueError, match="metric must be nominal or ordinal on shards"):
+        alpha_by_shards(engine, "interval")

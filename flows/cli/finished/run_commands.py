@@ -1,20 +1,55 @@
-"""Commands that write files for platforms: block, repost."""
+"""Commands over finished runs: compare two, block workers on a platform, repost tasks there."""
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import astuple
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from flows.choices import BlockedBy, PostedTo
-from flows.cli.root import Force, Quiet, app, mistakes, print_line
+from flows.cli.root import Force, Guard, Output, Quiet, app, mistakes, print_line, show_rows
 
-__all__ = ["block", "repost"]
+__all__ = ["block", "compare", "repost"]
 
+HEADER = ["what", "of", "before", "after", "note"]
 RunFolder = Annotated[Path, typer.Argument(help="folder of a finished run")]
-Output = Annotated[Path, typer.Option(help="file to write")]
+PlatformFile = Annotated[Path, typer.Option(help="file to write")]
+
+
+@app.command(
+    epilog="Example: `crowdassay compare runs/20261121T094500Z-web runs/20261122T094500Z-web`"
+)
+def compare(
+    before: Annotated[Path, typer.Argument(help="folder of the earlier run")],
+    after: Annotated[Path, typer.Argument(help="folder of the later run")],
+    output: Output = None,
+    guard: Guard = False,
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Say what changed between two runs: labels turned, workers in and out, shares, and the price."""
+    from flows.run import compare_runs  # Arrow, for this command only
+    from flows.tables import table_file, write_table
+
+    with mistakes():
+        written = None if output is None else table_file(output, force=force)
+        found = compare_runs(before, after)
+        if not found.same_campaign:
+            print_line(
+                "the runs are of different campaigns: what has one name need not be the same"
+            )
+        if found.changes:
+            rows = [list(astuple(change)) for change in found.changes]
+            show_rows("What changed", HEADER, rows, written, numbers=(), guard=guard)
+        elif written is not None:
+            write_table(dict.fromkeys(HEADER, ()), written)
+        print_line(
+            f"{found.n_turned:,} of {found.n_common:,} common tasks have another label; "
+            f"{found.n_moved:,} published shares moved by more than their intervals"
+        )
 
 
 @app.command(
@@ -23,7 +58,7 @@ Output = Annotated[Path, typer.Option(help="file to write")]
 def block(
     run_folder: RunFolder,
     format_: Annotated[BlockedBy, typer.Option("--format", help="who reads the list")],
-    output: Output,
+    output: PlatformFile,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
@@ -47,7 +82,7 @@ def repost(
     run_folder: RunFolder,
     format_: Annotated[PostedTo, typer.Option("--format", help="whose export, and who reads it")],
     export: Annotated[Path, typer.Option(help="the export that the labels came from")],
-    output: Output,
+    output: PlatformFile,
     task: Annotated[
         str | None, typer.Option(help="column of the task's id, if the import mapped one")
     ] = None,
