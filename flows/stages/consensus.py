@@ -173,7 +173,10 @@ def _confidence(found: dict[str, Any]) -> str:
         return f"no confidence to be had: {MODELS_ALONE}"
     calibrated = found["confidence"]
     by = f"by {calibrated['n_gold']:,} gold tasks" if calibrated["n_gold"] else "by labels alone"
-    by += ", yet workers agree no more than by chance" * found.get("by_chance", False)
+    if found.get("by_chance"):
+        by += ", yet workers agree no more than by chance"
+    elif calibrated.get("hardly_known"):
+        by += ", whose votes are hardly more alike than by chance: mostly that of a guess"
     model = f"the model's {found['model_confidence']:.3f}"
     n_refused = found.get("n_models_alone", 0)
     without = f", none for {n_refused:,} tasks that models alone have labelled" * bool(n_refused)
@@ -206,6 +209,8 @@ def _confidence_facts(
             "n_gold": sure.n_gold,
             "weights": dict(zip(("model", "regression", "by_class"), sure.weights, strict=True)),
             "shared_errors": sure.shared,
+            "beyond_chance": sure.beyond_chance,
+            "hardly_known": sure.hardly_known,
             "before": _reliability(sure.before),
             "after": _reliability(sure.after),
             "compared": _compared(_reliability(sure.before)),

@@ -20,7 +20,9 @@ from quality.agreement.alpha import (
     alpha_by_class,
     alpha_by_group,
     alpha_interval,
+    alpha_of,
     alpha_of_distances,
+    alpha_sums,
     check_level,
 )
 from quality.agreement.alternative_annotator import AltTest, alt_test
@@ -29,6 +31,6 @@ from quality.agreement.worker_pairs import PairKappas, pair_kappas
 
 __all__ = [
     "METRICS", "Alpha", "AltTest", "ChanceCorrected", "Metric", "PairKappas", "SetMetric",
-    "alpha_by_class", "alpha_by_group", "alpha_interval", "alpha_of_distances", "alt_test",
-    "check_level", "fleiss_kappa", "gwet_ac1", "pair_kappas",
+    "alpha_by_class", "alpha_by_group", "alpha_interval", "alpha_of", "alpha_of_distances",
+    "alpha_sums", "alt_test", "check_level", "fleiss_kappa", "gwet_ac1", "pair_kappas",
 ]  # fmt: skip

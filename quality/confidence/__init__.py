@@ -5,11 +5,12 @@
 with what turned out right.
 
 >>> from quality import encode, majority_vote
->>> labels = encode(["ann", "bob", "cy"], [1, 1, 1], ["yes", "no", "no"])
+>>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("xxxyyx"))
 >>> calibrate(labels, majority_vote(labels).posterior).confidence.round(2)
-array([0.79])
+array([0.92, 0.65])
 """
 
+from quality.confidence.beyond_chance import beyond_chance, reliability_of_votes
 from quality.confidence.calibration import (
     CalibratedConfidence,
     RightnessPrior,
@@ -28,7 +29,7 @@ from quality.confidence.support import (
 )
 
 __all__ = [
-    "CalibratedConfidence", "Reliability", "RightnessPrior", "Support", "calibrate",
-    "calibrate_support", "calibration_error", "error_rates", "log_odds", "log_votes", "reliability",
-    "shared_errors", "support_by_shards", "task_support",
+    "CalibratedConfidence", "Reliability", "RightnessPrior", "Support", "beyond_chance",
+    "calibrate", "calibrate_support", "calibration_error", "error_rates", "log_odds", "log_votes",
+    "reliability", "reliability_of_votes", "shared_errors", "support_by_shards", "task_support",
 ]  # fmt: skip

@@ -1,14 +1,15 @@
 """The probability that a consensus label is right, from labels alone or from gold.
 
 >>> from quality import dawid_skene, encode
->>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("xxxxxy"))
+>>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("xxxyyx"))
 >>> posterior = dawid_skene(labels).posterior
 >>> posterior.max(axis=1).round(2), calibrate(labels, posterior).confidence.round(2)
-(array([1., 1.]), array([0.96, 0.9 ]))
+(array([1., 1.]), array([0.95, 0.88]))
 
 A logistic regression of *right* on three things that speak for a label: the logarithm of the model's
 odds, the votes, and how far errors are shared in this crowd. Without gold its coefficients are those
-of many crowds whose truth is known (:data:`PRIOR`); gold moves them as far as it is evidence.
+of many crowds whose truth is known (:data:`PRIOR`), and it counts as far as votes are more alike than
+chance makes them (:func:`~quality.confidence.beyond_chance`); gold moves them as far as it is evidence.
 """
 
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ import numpy as np
 from jaxtyping import Float, Float64, Int, Int16
 from scipy.special import expit
 
+from quality.confidence.beyond_chance import beyond_chance
 from quality.confidence.gold_check import Reliability, reliability
 from quality.confidence.support import Support, task_support
 from quality.labels import CrowdLabels, NamedPosterior, freeze_arrays
@@ -39,7 +41,9 @@ CAUTION = 0.5  # power of the predictive likelihoods that weigh the candidates
 
 @dataclass(frozen=True, slots=True)
 class RightnessPrior:
-    """Coefficients of the log-odds that a label is right, and how far crowds differ in them.
+    """Coefficients of the log-odds that a label of a crowd that knows something is right.
+
+    And how far such crowds differ in them.
 
     Parameters
     ----------
@@ -66,7 +70,7 @@ class RightnessPrior:
 
 
 # of four aggregators on 21 public sets, every set weighing alike: benchmarks/quality/calibration.py
-PRIOR = RightnessPrior(intercept=0.75, odds=0.35, votes=0.77, shared=-2.83)
+PRIOR = RightnessPrior(intercept=0.96, odds=0.31, votes=0.91, shared=-3.58)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -90,6 +94,8 @@ class CalibratedConfidence:
         with a constant for each class; the regression alone where nothing was fitted.
     shared
         How far errors are shared in this crowd: see :class:`~quality.confidence.Support`.
+    beyond_chance
+        Weight of the regression, in [0, 1]; a guess has the rest. It is 1 where gold was fitted to.
     before, after
         Reliability on the gold tasks of `model` and of `confidence`, with at least 50 of them.
     """
@@ -101,6 +107,7 @@ class CalibratedConfidence:
     n_gold: int
     weights: tuple[float, float, float]
     shared: float
+    beyond_chance: float
     before: Reliability | None
     after: Reliability | None
 
@@ -116,6 +123,11 @@ class CalibratedConfidence:
             f"CalibratedConfidence({len(self.label)} tasks, mean {mean:.3f}, the model's {model:.3f}, "
             f"by {by})"
         )
+
+    @property
+    def hardly_known(self) -> bool:
+        """Whether a guess has the larger part of it: votes are hardly more alike than by chance."""
+        return self.beyond_chance < 0.5
 
     @overload
     def believed(
@@ -166,7 +178,8 @@ def calibrate(
 
     With at least 50 gold tasks the model's own confidence, the regression, and the regression with a
     constant for each class are mixed by how well each predicts gold tasks left out. With fewer, the
-    regression's coefficients are those of `prior`.
+    regression's coefficients are those of `prior`, and it is mixed with a guess, right one time in as many
+    as there are classes, the more so the less votes are alike beyond chance.
 
     Parameters
     ----------
@@ -190,13 +203,14 @@ def calibrate(
     -----
     **Guarantees.** The confidence of a gold task does not depend on its own truth: it is made by the
     fit to other gold tasks. A task without labels, and every task of a table of one class, keeps the
-    model's. The label is the posterior's. The same bytes on every run.
+    model's. The label is the posterior's. The same bytes on every run. Without gold a crowd whose votes
+    are alike as by chance, or less, is believed as a guess is: at 1 / classes.
 
     **Limits.** Gold must be drawn from the tasks at random: gold that was chosen for being hard or
-    easy moves everything. Without gold a crowd is taken for one among the public ones that the prior
-    was made from; nothing in labels shows that a whole crowd errs alike, nor do labels held out,
-    which common errors predict as well as truth does. Gold also cannot tell tasks of one confidence
-    apart: this corrects probabilities, not the consensus.
+    easy moves everything. Without gold a crowd that knows something is taken for one among the public
+    ones that the prior was made from; nothing in labels shows that a whole crowd errs alike, nor do
+    labels held out, which common errors predict as well as truth does. Gold also cannot tell tasks of
+    one confidence apart: this corrects probabilities, not the consensus.
 
     **Cost.** Two passes over the labels; with gold 72 regressions on the gold tasks.
 
@@ -242,14 +256,17 @@ def calibrate_support(
     judged = (support.n_votes > 0) & (support.n_classes > 1)
     known = np.flatnonzero(judged & (gold >= 0)) if gold is not None else np.zeros(0, np.int64)
     columns = design(support)
+    weight = beyond_chance(support.alike, support.votes_of_a_task)
+    alone = weight * expit(columns @ prior.mean) + (1.0 - weight) / max(support.n_classes, 1)
     found = CalibratedConfidence(
         label=support.label,
-        confidence=np.where(judged, expit(columns @ prior.mean), support.model),
+        confidence=np.where(judged, alone, support.model),
         model=support.model,
         evidence="labels",
         n_gold=0,
         weights=(0.0, 1.0, 0.0),
         shared=support.shared,
+        beyond_chance=weight,
         before=None,
         after=None,
     )
@@ -265,7 +282,7 @@ def calibrate_support(
     )
     return replace(
         found, confidence=confidence, evidence="gold", n_gold=len(known), weights=weights,
-        before=before, after=after,
+        beyond_chance=1.0, before=before, after=after,
     )  # fmt: skip
 
 

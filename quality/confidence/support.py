@@ -1,9 +1,9 @@
 """What speaks for each consensus label: the model's odds, the votes, and how far errors are shared.
 
 >>> from quality import encode, majority_vote
->>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("xxxxxy"))
+>>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("xxxyyx"))
 >>> task_support(labels, majority_vote(labels).posterior)
-Support(2 tasks, errors shared by 0.26)
+Support(2 tasks, errors shared by 0.26, votes alike by 0.38)
 """
 
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float, Float64, Int, Int16
 
 from quality.aggregation import Posterior, decide
+from quality.agreement import alpha_of, alpha_sums
 from quality.labels import (
     CrowdLabels,
     Engine,
@@ -57,6 +58,9 @@ class Support:
     shared
         Mean correlation of two voters' errors on one task, in [0, 0.4], their own error rates given;
         0.4 where no task has two votes, so that nothing can be known of it.
+    alike
+        Krippendorff's alpha of the votes: 0 where they are alike as by chance; NaN where it is not
+        defined: no task with two votes, or one class throughout.
     """
 
     label: Int16[np.ndarray, " tasks"]
@@ -66,12 +70,22 @@ class Support:
     n_votes: Float64[np.ndarray, " tasks"]
     n_classes: int
     shared: float
+    alike: float
 
     def __post_init__(self) -> None:
         freeze_arrays(self)
 
     def __repr__(self) -> str:
-        return f"Support({len(self.label)} tasks, errors shared by {self.shared:.2f})"
+        return (
+            f"Support({len(self.label)} tasks, errors shared by {self.shared:.2f}, "
+            f"votes alike by {self.alike:.2f})"
+        )
+
+    @property
+    def votes_of_a_task(self) -> float:
+        """Votes of a task on average, of the tasks that have any; 1 if none has."""
+        voted = self.n_votes > 0
+        return float(self.n_votes[voted].mean()) if voted.any() else 1.0
 
 
 class ShardSupport(NamedTuple):
@@ -136,17 +150,17 @@ def support_by_shards(
 
     Notes
     -----
-    **Guarantees.** The support of the whole table, `shared` up to the rounding of sums in another
-    order.
+    **Guarantees.** The support of the whole table, `shared` and `alike` up to the rounding of sums in
+    another order.
     """
-    wrong, n_labels = engine.add_up(_errors, (posterior, belief, groups))
+    wrong, n_labels, *pairs = engine.add_up(_errors, (posterior, belief, groups))
     rate = error_rates(wrong, n_labels)
     found = engine.map(_support, (posterior, belief, groups, rate))
     columns = (part.columns for part in found)
     label, model, odds, votes, n_votes = map(np.concatenate, zip(*columns, strict=True))
     common, most = np.sum([part.common for part in found], axis=0)
     shared = shared_errors(common, most)
-    return Support(label, model, odds, votes, n_votes, found[0].n_classes, shared)
+    return Support(label, model, odds, votes, n_votes, found[0].n_classes, shared, alpha_of(*pairs))
 
 
 def error_rates(
@@ -191,12 +205,16 @@ def _merged(shard: LabelShard, groups: np.ndarray | None) -> LabelShard:
 
 
 def _errors(shard: LabelShard, asked: tuple[Posterior, Any, np.ndarray | None]) -> Sums:
-    """Return each voter's expected wrong votes, and her votes."""
+    """Return each voter's expected wrong votes, her votes, and what alpha is made of."""
     posterior, belief, groups = asked
     believed, merged = posterior(shard, belief), _merged(shard, groups)
     wrong = 1.0 - believed[merged.task, merged.label]
     n_labels = np.bincount(merged.worker, minlength=shard.n_workers)
-    return np.bincount(merged.worker, wrong, shard.n_workers), n_labels.astype(np.float64)
+    return (
+        np.bincount(merged.worker, wrong, shard.n_workers),
+        n_labels.astype(np.float64),
+        *alpha_sums(merged.task_start, merged.label, merged.n_classes),
+    )
 
 
 def _support(
