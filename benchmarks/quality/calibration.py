@@ -33,7 +33,8 @@ from quality import (
     hierarchical_dawid_skene,
     majority_vote,
 )
-from quality.confidence import beyond_chance, calibration_error, task_support
+from quality.agreement import beyond_chance
+from quality.confidence import calibration_error, task_support
 from quality.confidence.calibration import MIN_GOLD, PRIOR, _most_likely, design
 
 RULES: dict[str, Callable[[CrowdLabels], np.ndarray]] = {
@@ -116,7 +117,7 @@ def settled(crowds: Iterable[Crowd]) -> RightnessPrior:
             columns.append(design(support)[crowd.gold >= 0])
             right.append(found.astype(float))
             share.append(np.full(len(found), 1 / len(found)))
-            guess.append(np.full(len(found), (1 - knows) / support.n_classes))
+            guess.append((1 - knows) * support.guess[crowd.gold >= 0])
             weight.append(np.full(len(found), knows))
     table, truth, each = np.concatenate(columns), np.concatenate(right), np.concatenate(share)
     chance, known = np.concatenate(guess), np.concatenate(weight)

@@ -96,10 +96,11 @@ NOTE = (
     f"{SEEDS} crowds and the half-width of its 95 % interval. A worker gives the truth as often as her skill "
     "says and else guesses, all classes alike: at skill 0 nobody knows anything. Right: share of consensus "
     "labels. The model: its own posterior. Confidence: `calibrate` from labels alone, a mixture of a "
-    "regression settled on public crowds and of a guess, 1 / classes; weight: of the regression, by how far "
-    "votes are alike beyond chance. Among those where a few know, they have skill .9 and the others 0: votes "
-    "are little alike, and a model that finds out who knows is right more often than the labels' likeness "
-    "lets one believe. The power that makes the weight was chosen with other draws of such crowds and the "
+    "regression settled on public crowds and of a guess, right as often as votes are for its class; weight: "
+    "of the regression, by how far votes are alike beyond chance. Among those where a few know, they have "
+    "skill .9 and the others 0: votes are little alike, and a model that finds out who knows is right more "
+    "often than the labels' likeness lets one believe. The power that makes the weight was chosen with other "
+    "draws of such crowds and the "
     "public sets in view; the regression's coefficients were settled on the public sets alone."
 )
 

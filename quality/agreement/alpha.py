@@ -31,9 +31,7 @@ __all__ = [
     "alpha_by_class",
     "alpha_by_group",
     "alpha_interval",
-    "alpha_of",
     "alpha_of_distances",
-    "alpha_sums",
     "check_level",
     "class_values",
     "sums_of_tasks",
@@ -236,35 +234,6 @@ def alpha_by_group(
     return tuple(
         _alpha(labels, mine, metric, numbers, level) for mine in np.split(tasks, ends)[:n_groups]
     )
-
-
-def alpha_sums(
-    task_start: Int64[np.ndarray, " bounds"], label: Int16[np.ndarray, " labels"], n_classes: int
-) -> tuple[Int64[np.ndarray, " classes"], Float64[np.ndarray, " 1"]]:
-    """Return what tasks add to alpha: labels of each class, and pairs apart, both where there are pairs.
-
-    The labels of task ``t`` are ``label[task_start[t]:task_start[t + 1]]``. No table of tasks by classes
-    is made.
-    """
-    n_labels = np.diff(task_start)
-    task = np.repeat(np.arange(len(n_labels)), n_labels)
-    paired = n_labels > 1
-    rows = paired[task]
-    cell = np.sort(task[rows] * n_classes + label[rows])
-    first = np.flatnonzero(np.diff(cell, prepend=-1))
-    count = np.diff(first, append=len(cell)).astype(np.float64)
-    same = np.bincount(cell[first] // n_classes, count**2, len(n_labels))
-    apart = (n_labels[paired] ** 2 - same[paired]) / (n_labels[paired] - 1)
-    by_class = np.bincount(label[rows], minlength=n_classes)
-    return by_class, np.array([apart.sum()])
-
-
-def alpha_of(by_class: Int64[np.ndarray, " classes"], apart: Float64[np.ndarray, " 1"]) -> float:
-    """Return the nominal alpha that the sums of all tasks amount to; NaN where it is not defined."""
-    labels = by_class.astype(np.float64)
-    total = labels.sum()
-    expected = (total**2 - (labels**2).sum()) / max(total - 1, 1)
-    return float(1 - apart[0] / expected) if expected > 0 else float("nan")
 
 
 def check_level(level: float) -> None:

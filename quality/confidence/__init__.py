@@ -7,10 +7,9 @@ with what turned out right.
 >>> from quality import encode, majority_vote
 >>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("xxxyyx"))
 >>> calibrate(labels, majority_vote(labels).posterior).confidence.round(2)
-array([0.92, 0.65])
+array([0.93, 0.64])
 """
 
-from quality.confidence.beyond_chance import beyond_chance, reliability_of_votes
 from quality.confidence.calibration import (
     CalibratedConfidence,
     RightnessPrior,
@@ -24,12 +23,14 @@ from quality.confidence.support import (
     log_odds,
     log_votes,
     shared_errors,
+    shares_of_classes,
     support_by_shards,
     task_support,
 )
 
 __all__ = [
-    "CalibratedConfidence", "Reliability", "RightnessPrior", "Support", "beyond_chance",
+    "CalibratedConfidence", "Reliability", "RightnessPrior", "Support",
     "calibrate", "calibrate_support", "calibration_error", "error_rates", "log_odds", "log_votes",
-    "reliability", "reliability_of_votes", "shared_errors", "support_by_shards", "task_support",
+    "reliability", "shared_errors", "shares_of_classes",
+    "support_by_shards", "task_support",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Float64, Int, Int16
+from jaxtyping import Float, Float64, Int, Int16, Int64
 
 from quality.aggregation import Posterior, decide
 from quality.agreement import alpha_of, alpha_sums
@@ -28,7 +28,7 @@ from quality.labels import (
 
 __all__ = [
     "MAX_SHARED", "Support", "error_rates", "log_odds", "log_votes", "shared_errors",
-    "support_by_shards", "task_support",
+    "shares_of_classes", "support_by_shards", "task_support",
 ]  # fmt: skip
 
 LEAST = 1e-12  # probability of all classes but the chosen one: odds stay finite
@@ -61,6 +61,9 @@ class Support:
     alike
         Krippendorff's alpha of the votes: 0 where they are alike as by chance; NaN where it is not
         defined: no task with two votes, or one class throughout.
+    guess
+        Share of the votes, on tasks that have two, which the label's class has: how often it would be
+        right if votes said nothing of their tasks; NaN where no task has two.
     """
 
     label: Int16[np.ndarray, " tasks"]
@@ -71,6 +74,7 @@ class Support:
     n_classes: int
     shared: float
     alike: float
+    guess: Float64[np.ndarray, " tasks"]
 
     def __post_init__(self) -> None:
         freeze_arrays(self)
@@ -160,7 +164,15 @@ def support_by_shards(
     label, model, odds, votes, n_votes = map(np.concatenate, zip(*columns, strict=True))
     common, most = np.sum([part.common for part in found], axis=0)
     shared = shared_errors(common, most)
-    return Support(label, model, odds, votes, n_votes, found[0].n_classes, shared, alpha_of(*pairs))
+    alike, guess = alpha_of(*pairs), shares_of_classes(pairs[0])[label]
+    return Support(label, model, odds, votes, n_votes, found[0].n_classes, shared, alike, guess)
+
+
+def shares_of_classes(by_class: Int64[np.ndarray, " classes"]) -> Float64[np.ndarray, " classes"]:
+    """Return the share of each class; NaN where there are none."""
+    total = by_class.sum()
+    share: np.ndarray = by_class / (total if total else np.nan)
+    return share
 
 
 def error_rates(

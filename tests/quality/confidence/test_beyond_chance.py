@@ -26,7 +26,7 @@ from quality import (
     task_support,
 )
 from quality.aggregation import majority_of_shard
-from quality.confidence import beyond_chance, reliability_of_votes
+from quality.agreement import beyond_chance, reliability_of_votes
 from quality.confidence.calibration import PRIOR, design
 from tests.quality.labels.strategies import crowds
 
@@ -78,6 +78,18 @@ def test_crowds_like_public_ones_are_believed_as_the_regression_says() -> None:
     assert found.beyond_chance > 0.98
     assert not found.hardly_known
     assert np.abs(found.confidence - expit(design(support) @ PRIOR.mean)).max() < 0.02
+
+
+def test_a_rare_class_is_rarely_guessed_right() -> None:
+    """Who say no nine times in ten, whatever the task, are believed so far where they say no."""
+    rng = np.random.default_rng(3)
+    asked = regular_assignment(n_tasks=2000, n_workers=60, labels_per_task=5, rng=rng)
+    said = (rng.random(len(asked.task)) < 0.1).astype(np.int64)
+    labels = encode(asked.worker, asked.task, said, classes=[0, 1])
+    found = calibrate(labels, majority_vote(labels).posterior)
+    assert found.hardly_known
+    assert abs(found.confidence[found.label == 0].mean() - 0.9) < 0.03
+    assert found.confidence[found.label == 1].mean() < 0.5
 
 
 def test_gold_says_more_than_likeness() -> None:
