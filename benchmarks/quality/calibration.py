@@ -15,6 +15,7 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from benchmarks.publish import publish
@@ -32,6 +33,7 @@ from quality import (
     hierarchical_dawid_skene,
     majority_vote,
 )
+from quality.agreement import beyond_chance
 from quality.confidence import calibration_error, task_support
 from quality.confidence.calibration import MIN_GOLD, PRIOR, _most_likely, design
 
@@ -103,25 +105,34 @@ def mean_of(scores: Iterable[Sequence[float]]) -> Score:
 
 
 def settled(crowds: Iterable[Crowd]) -> RightnessPrior:
-    """The coefficients of some sets, all rules together, every set and rule weighing alike."""
-    columns, right, weight = [], [], []
+    """The coefficients of some sets, all rules together, every set and rule weighing alike.
+
+    They are the likeliest where a label is right as `calibrate_support` says it without gold: by the
+    regression with the weight that votes beyond chance give it, or else as a guess is.
+    """
+    columns, right, share, guess, weight = [], [], [], [], []
     for crowd in crowds:
         for rule, support in crowd.support.items():
-            found = crowd.right(rule)
+            found, knows = crowd.right(rule), beyond_chance(support.alike, support.votes_of_a_task)
             columns.append(design(support)[crowd.gold >= 0])
             right.append(found.astype(float))
-            weight.append(np.full(len(found), 1 / len(found)))
-    table, truth, share = np.concatenate(columns), np.concatenate(right), np.concatenate(weight)
+            share.append(np.full(len(found), 1 / len(found)))
+            guess.append((1 - knows) * support.guess[crowd.gold >= 0])
+            weight.append(np.full(len(found), knows))
+    table, truth, each = np.concatenate(columns), np.concatenate(right), np.concatenate(share)
+    chance, known = np.concatenate(guess), np.concatenate(weight)
     centre, scale = table.mean(axis=0), table.std(axis=0)
     centre[0], scale[0] = 0.0, 1.0
     table, ridge = (table - centre) / scale, np.array([0.0, RIDGE, RIDGE, RIDGE])
-    knobs = np.zeros(4)
-    for _ in range(30):
-        p = expit(table @ knobs)
-        slope = table.T @ (share * (truth - p)) - ridge * knobs
-        curvature = (table * (share * p * (1 - p))[:, None]).T @ table + np.diag(ridge)
-        knobs += np.linalg.solve(curvature, slope)
-    knobs /= scale
+
+    def loss(at: np.ndarray) -> tuple[float, np.ndarray]:
+        q = expit(table @ at)
+        p = known * q + chance
+        fit = each @ (truth * np.log(p) + (1 - truth) * np.log1p(-p))
+        slope = table.T @ (each * (truth / p - (1 - truth) / (1 - p)) * known * q * (1 - q))
+        return 0.5 * ridge @ at**2 - fit, ridge * at - slope
+
+    knobs = minimize(loss, np.zeros(4), jac=True, method="BFGS").x / scale
     knobs[0] -= knobs @ centre
     return replace(PRIOR, **dict(zip(("intercept", "odds", "votes", "shared"), knobs, strict=True)))
 
@@ -350,7 +361,8 @@ NOTE = (
     "under {least} gold tasks nothing is fitted to them. No gold: `calibrate` from labels alone, judged "
     "on all gold tasks. Every constant that is settled (coefficients, spreads) is settled on the sets "
     "of the other families; the form of the regression, its caps (.97 on the model's own confidence, .4 on "
-    "shared errors) and the power of the mixture were chosen with all of them in view. Panels: "
+    "shared errors), the power of the mixture and that of chance in the votes were chosen with all of them "
+    "in view. Panels: "
     "six models without people, one vote together, the majority of people as gold; the coefficients took "
     "no part of them. Floor: what a perfectly calibrated confidence has on as many judging tasks. Two "
     "numbers unknown: what the same gold tasks leave where the truth is drawn from the confidence that all "

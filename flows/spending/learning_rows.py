@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int
 
+from flows.files import forget_pages
 from flows.run import Crowd
 from flows.settings import ModelSettings, Settings
 from flows.spending.bounded_counts import counted_tasks, dealt_names
@@ -134,6 +135,7 @@ def _some_at_a_time(tasks: np.ndarray) -> Iterator[list[bytes]]:
     """Yield the names in bytes, as few at a time as Python objects of theirs are no burden."""
     for at in range(0, len(tasks), AT_ONCE):
         yield [str(name).encode() for name in tasks[at : at + AT_ONCE].tolist()]
+        forget_pages()
 
 
 def binding_names(crowd: Crowd) -> np.ndarray:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Shaped
 
-from flows.files import write_arrays
+from flows.files import forget_pages, write_arrays
 from flows.tables import arrow_array, numpy_array
 from privacy import Ledger
 from quality.labels import sort_codes
@@ -123,6 +123,7 @@ def _assigned(task: np.ndarray, group: np.ndarray) -> Assigned:
     for at in range(0, len(task), AT_ONCE):  # a Python object for each name: for some at a time
         names = task[at : at + AT_ONCE].tolist()
         mark[at : at + AT_ONCE] = [_digest(str(name).encode()) for name in names]
+        forget_pages()
     order = np.argsort(mark, kind="stable")
     mark, group = mark[order], group[order]
     texts = arrow_array(group.astype(str, copy=False))

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool
 
+from flows.files import forget_pages
 from flows.run import Crowd, Run, begun_from, keep_fit
 from flows.settings import ReportSettings, SettingsError
 from flows.stages.label_plan import FewAtHand, plan_next
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 __all__ = ["aggregate", "consensus_verdict"]
 
 ROW_GROUP = 2**20  # rows of a table that are made and written together
+N_LOOKS = 8  # at the names of so many tasks that lie anywhere
 MODELS_ALONE = (
     "all workers are models, whose common errors no label shows; 50 to 100 gold tasks would"
 )
@@ -173,7 +175,10 @@ def _confidence(found: dict[str, Any]) -> str:
         return f"no confidence to be had: {MODELS_ALONE}"
     calibrated = found["confidence"]
     by = f"by {calibrated['n_gold']:,} gold tasks" if calibrated["n_gold"] else "by labels alone"
-    by += ", yet workers agree no more than by chance" * found.get("by_chance", False)
+    if found.get("by_chance"):
+        by += ", yet workers agree no more than by chance"
+    elif calibrated.get("hardly_known"):
+        by += ", whose votes are hardly more alike than by chance: mostly that of a guess"
     model = f"the model's {found['model_confidence']:.3f}"
     n_refused = found.get("n_models_alone", 0)
     without = f", none for {n_refused:,} tasks that models alone have labelled" * bool(n_refused)
@@ -206,6 +211,8 @@ def _confidence_facts(
             "n_gold": sure.n_gold,
             "weights": dict(zip(("model", "regression", "by_class"), sure.weights, strict=True)),
             "shared_errors": sure.shared,
+            "beyond_chance": sure.beyond_chance,
+            "hardly_known": sure.hardly_known,
             "before": _reliability(sure.before),
             "after": _reliability(sure.after),
             "compared": _compared(_reliability(sure.before)),
@@ -384,9 +391,22 @@ def _consensus_rows(crowd: Crowd, found: Aggregated, confidence: np.ndarray) -> 
 
 
 def _parts_of(n_rows: int) -> Iterator[slice]:
-    """Yield the rows of each part in which a table is made and written; one part at least."""
+    """Yield the rows of each part in which a table is made and written; one part at least.
+
+    Names looked at for a part leave memory with it.
+    """
     for first in range(0, max(n_rows, 1), ROW_GROUP):
         yield slice(first, min(first + ROW_GROUP, n_rows))
+        forget_pages()
+
+
+def _names_of(tasks: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """Return names of tasks, taken in their order, of which a few are in memory at a time."""
+    found, order = np.empty(chosen.size, dtype=tasks.dtype), np.argsort(chosen)
+    for some in np.array_split(order, N_LOOKS):
+        found[some] = tasks[chosen[some]]
+        forget_pages()
+    return found.astype(str, copy=False)
 
 
 def _posterior_columns(
@@ -429,7 +449,7 @@ def _next_rows(found: Aggregated, confidence: np.ndarray, order: np.ndarray) -> 
         yield arrow_table(
             {
                 "rank": np.arange(rows.start + 1, rows.stop + 1, dtype=np.int32),
-                "task": tasks.tasks[now].astype(str, copy=False),
+                "task": _names_of(tasks.tasks, now),
                 "confidence": confidence[now],
                 "entropy": tasks.entropy[now],
                 "n_labels": tasks.n_labels[now],

@@ -183,7 +183,7 @@ def ebcc(
 
 def _kept(mass: Float64[np.ndarray, " truths"]) -> Int64[np.ndarray, " kept"]:
     """Return the places of subtypes that are not empty, and of as many others as fill their lanes."""
-    n_kept = whole_lanes(max(np.count_nonzero(mass > EMPTY), 1))
+    n_kept = whole_lanes(max(int(np.count_nonzero(mass > EMPTY)), 1))
     return np.sort(np.argsort(-mass, kind="stable")[:n_kept])
 
 
@@ -313,11 +313,11 @@ class _Model:
     def divergence(self, fit: EMFit, table: Float64[np.ndarray, "rows one truths"]) -> float:
         """Return what the labels have moved the parameters from their priors, in nats."""
         subtype, given = self.by_class(fit.mass), np.ascontiguousarray(fit.counts).reshape(-1)
-        return (
-            _divergence(subtype.sum(axis=1), CLASS_PRIOR)
-            + _divergence(subtype, SUBTYPES_PRIOR / self.n_subtypes)
-            + dirichlet_moved(given, self.answer, self.start, self.pseudo, table.reshape(-1))
+        of_workers: float = dirichlet_moved(
+            given, self.answer, self.start, self.pseudo, table.reshape(-1)
         )
+        of_classes = _divergence(subtype.sum(axis=1), CLASS_PRIOR)
+        return of_classes + _divergence(subtype, SUBTYPES_PRIOR / self.n_subtypes) + of_workers
 
 
 @dataclass(frozen=True, slots=True, eq=False)

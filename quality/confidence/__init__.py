@@ -5,9 +5,9 @@
 with what turned out right.
 
 >>> from quality import encode, majority_vote
->>> labels = encode(["ann", "bob", "cy"], [1, 1, 1], ["yes", "no", "no"])
+>>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("xxxyyx"))
 >>> calibrate(labels, majority_vote(labels).posterior).confidence.round(2)
-array([0.79])
+array([0.93, 0.64])
 """
 
 from quality.confidence.calibration import (
@@ -23,12 +23,14 @@ from quality.confidence.support import (
     log_odds,
     log_votes,
     shared_errors,
+    shares_of_classes,
     support_by_shards,
     task_support,
 )
 
 __all__ = [
-    "CalibratedConfidence", "Reliability", "RightnessPrior", "Support", "calibrate",
-    "calibrate_support", "calibration_error", "error_rates", "log_odds", "log_votes", "reliability",
-    "shared_errors", "support_by_shards", "task_support",
+    "CalibratedConfidence", "Reliability", "RightnessPrior", "Support",
+    "calibrate", "calibrate_support", "calibration_error", "error_rates", "log_odds", "log_votes",
+    "reliability", "shared_errors", "shares_of_classes",
+    "support_by_shards", "task_support",
 ]  # fmt: skip

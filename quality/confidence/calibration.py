@@ -1,14 +1,15 @@
 """The probability that a consensus label is right, from labels alone or from gold.
 
 >>> from quality import dawid_skene, encode
->>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("xxxxxy"))
+>>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("xxxyyx"))
 >>> posterior = dawid_skene(labels).posterior
 >>> posterior.max(axis=1).round(2), calibrate(labels, posterior).confidence.round(2)
-(array([1., 1.]), array([0.96, 0.9 ]))
+(array([1., 1.]), array([0.95, 0.87]))
 
 A logistic regression of *right* on three things that speak for a label: the logarithm of the model's
 odds, the votes, and how far errors are shared in this crowd. Without gold its coefficients are those
-of many crowds whose truth is known (:data:`PRIOR`); gold moves them as far as it is evidence.
+of many crowds whose truth is known (:data:`PRIOR`), and it counts as far as votes are more alike than
+chance makes them (:func:`~quality.agreement.beyond_chance`); gold moves them as far as it is evidence.
 """
 
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ import numpy as np
 from jaxtyping import Float, Float64, Int, Int16
 from scipy.special import expit
 
+from quality.agreement import beyond_chance
 from quality.argument_types import check_arguments
 from quality.confidence.gold_check import Reliability, reliability
 from quality.confidence.support import Support, task_support
@@ -42,7 +44,9 @@ CAUTION = 0.5  # power of the predictive likelihoods that weigh the candidates
 
 @dataclass(frozen=True, slots=True)
 class RightnessPrior:
-    """Coefficients of the log-odds that a label is right, and how far crowds differ in them.
+    """Coefficients of the log-odds that a label of a crowd that knows something is right.
+
+    And how far such crowds differ in them.
 
     Parameters
     ----------
@@ -69,7 +73,7 @@ class RightnessPrior:
 
 
 # of four aggregators on 21 public sets, every set weighing alike: benchmarks/quality/calibration.py
-PRIOR = RightnessPrior(intercept=0.75, odds=0.35, votes=0.77, shared=-2.83)
+PRIOR = RightnessPrior(intercept=0.94, odds=0.32, votes=0.87, shared=-3.49)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -93,6 +97,8 @@ class CalibratedConfidence:
         with a constant for each class; the regression alone where nothing was fitted.
     shared
         How far errors are shared in this crowd: see :class:`~quality.confidence.Support`.
+    beyond_chance
+        Weight of the regression, in [0, 1]; a guess has the rest. It is 1 where gold was fitted to.
     before, after
         Reliability on the gold tasks of `model` and of `confidence`, with at least 50 of them.
     """
@@ -104,6 +110,7 @@ class CalibratedConfidence:
     n_gold: int
     weights: tuple[float, float, float]
     shared: float
+    beyond_chance: float
     before: Reliability | None
     after: Reliability | None
 
@@ -119,6 +126,11 @@ class CalibratedConfidence:
             f"CalibratedConfidence({len(self.label)} tasks, mean {mean:.3f}, the model's {model:.3f}, "
             f"by {by})"
         )
+
+    @property
+    def hardly_known(self) -> bool:
+        """Whether a guess has the larger part of it: votes are hardly more alike than by chance."""
+        return self.beyond_chance < 0.5
 
     @overload
     def believed(
@@ -183,7 +195,8 @@ def calibrate(
 
     With at least 50 gold tasks the model's own confidence, the regression, and the regression with a
     constant for each class are mixed by how well each predicts gold tasks left out. With fewer, the
-    regression's coefficients are those of `prior`.
+    regression's coefficients are those of `prior`, and it is mixed with a guess, right as often as votes
+    are for the label's class, the more so the less votes are alike beyond chance.
 
     Parameters
     ----------
@@ -207,13 +220,15 @@ def calibrate(
     -----
     **Guarantees.** The confidence of a gold task does not depend on its own truth: it is made by the
     fit to other gold tasks. A task without labels, and every task of a table of one class, keeps the
-    model's. The label is the posterior's. The same bytes on every run.
+    model's. The label is the posterior's. The same bytes on every run. Without gold a crowd whose votes
+    are alike as by chance, or less, is believed as a guess is: at the share of votes for the class.
 
     **Limits.** Gold must be drawn from the tasks at random: gold that was chosen for being hard or
-    easy moves everything. Without gold a crowd is taken for one among the public ones that the prior
-    was made from; nothing in labels shows that a whole crowd errs alike, nor do labels held out,
-    which common errors predict as well as truth does. Gold also cannot tell tasks of one confidence
-    apart: this corrects probabilities, not the consensus.
+    easy moves everything. Without gold a crowd that knows something is taken for one among the public
+    ones that the prior was made from, and guessers are taken to guess classes as often as they are
+    true; nothing in labels shows that a whole crowd errs alike, nor do labels held out, which common
+    errors predict as well as truth does. Gold also cannot tell tasks of one confidence apart: this
+    corrects probabilities, not the consensus.
 
     **Cost.** Two passes over the labels; with gold 72 regressions on the gold tasks.
 
@@ -236,7 +251,7 @@ def calibrate(
     >>> found.before
     Reliability(0.895 confident, 0.690 right on 100, calibration error 0.333, 0.056 if calibrated)
     >>> found
-    CalibratedConfidence(900 tasks, mean 0.694, the model's 0.895, by 100 gold tasks)
+    CalibratedConfidence(900 tasks, mean 0.695, the model's 0.895, by 100 gold tasks)
     >>> round(float(np.mean(found.label == truth)), 3)
     0.721
     """
@@ -259,11 +274,13 @@ def calibrate_support(
         raise ValueError(f"gold must be {n_tasks} codes, one per task, got shape {gold.shape}")
     judged = (support.n_votes > 0) & (support.n_classes > 1)
     known = np.flatnonzero(judged & (gold >= 0)) if gold is not None else np.zeros(0, np.int64)
+    weight = beyond_chance(support.alike, support.votes_of_a_task)
     confidence = support.model.copy()
+    by_chance = np.zeros(n_tasks) if weight == 1.0 else (1.0 - weight) * support.guess
     for first in range(0, n_tasks, AT_ONCE):
         rows = slice(first, first + AT_ONCE)
-        by_prior = expit(design(support, rows) @ prior.mean)
-        np.copyto(confidence[rows], by_prior, where=judged[rows])
+        alone = weight * expit(design(support, rows) @ prior.mean) + by_chance[rows]
+        np.copyto(confidence[rows], alone, where=judged[rows])
     found = CalibratedConfidence(
         label=support.label,
         confidence=confidence,
@@ -272,6 +289,7 @@ def calibrate_support(
         n_gold=0,
         weights=(0.0, 1.0, 0.0),
         shared=support.shared,
+        beyond_chance=weight,
         before=None,
         after=None,
     )
@@ -287,7 +305,7 @@ def calibrate_support(
     )
     return replace(
         found, confidence=confidence, evidence="gold", n_gold=len(known), weights=weights,
-        before=before, after=after,
+        beyond_chance=1.0, before=before, after=after,
     )  # fmt: skip
 
 

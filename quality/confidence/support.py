@@ -1,18 +1,19 @@
 """What speaks for each consensus label: the model's odds, the votes, and how far errors are shared.
 
 >>> from quality import encode, majority_vote
->>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("xxxxxy"))
+>>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("xxxyyx"))
 >>> task_support(labels, majority_vote(labels).posterior)
-Support(2 tasks, errors shared by 0.26)
+Support(2 tasks, errors shared by 0.26, votes alike by 0.38)
 """
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Float64, Int, Int16
+from jaxtyping import Float, Float64, Int, Int16, Int64
 
 from quality.aggregation import Posterior, decide
+from quality.agreement import alpha_of, alpha_sums
 from quality.argument_types import check_arguments
 from quality.labels import (
     CrowdLabels,
@@ -28,7 +29,7 @@ from quality.labels import (
 
 __all__ = [
     "MAX_SHARED", "Support", "error_rates", "log_odds", "log_votes", "shared_errors",
-    "support_by_shards", "task_support",
+    "shares_of_classes", "support_by_shards", "task_support",
 ]  # fmt: skip
 
 LEAST = 1e-12  # probability of all classes but the chosen one: odds stay finite
@@ -58,6 +59,12 @@ class Support:
     shared
         Mean correlation of two voters' errors on one task, in [0, 0.4], their own error rates given;
         0.4 where no task has two votes, so that nothing can be known of it.
+    alike
+        Krippendorff's alpha of the votes: 0 where they are alike as by chance; NaN where it is not
+        defined: no task with two votes, or one class throughout.
+    guess
+        Share of the votes, on tasks that have two, which the label's class has: how often it would be
+        right if votes said nothing of their tasks; NaN where no task has two.
     """
 
     label: Int16[np.ndarray, " tasks"]
@@ -67,12 +74,23 @@ class Support:
     n_votes: Float64[np.ndarray, " tasks"]
     n_classes: int
     shared: float
+    alike: float
+    guess: Float64[np.ndarray, " tasks"]
 
     def __post_init__(self) -> None:
         freeze_arrays(self)
 
     def __repr__(self) -> str:
-        return f"Support({len(self.label)} tasks, errors shared by {self.shared:.2f})"
+        return (
+            f"Support({len(self.label)} tasks, errors shared by {self.shared:.2f}, "
+            f"votes alike by {self.alike:.2f})"
+        )
+
+    @property
+    def votes_of_a_task(self) -> float:
+        """Votes of a task on average, of the tasks that have any; 1 if none has."""
+        voted = self.n_votes > 0
+        return float(self.n_votes[voted].mean()) if voted.any() else 1.0
 
 
 class ShardSupport(NamedTuple):
@@ -139,17 +157,25 @@ def support_by_shards(
 
     Notes
     -----
-    **Guarantees.** The support of the whole table, `shared` up to the rounding of sums in another
-    order.
+    **Guarantees.** The support of the whole table, `shared` and `alike` up to the rounding of sums in
+    another order.
     """
-    wrong, n_labels = engine.add_up(_errors, (posterior, belief, groups))
+    wrong, n_labels, *pairs = engine.add_up(_errors, (posterior, belief, groups))
     rate = error_rates(wrong, n_labels)
     found = engine.map(_support, (posterior, belief, groups, rate))
     columns = (part.columns for part in found)
     label, model, odds, votes, n_votes = map(np.concatenate, zip(*columns, strict=True))
     common, most = np.sum([part.common for part in found], axis=0)
     shared = shared_errors(common, most)
-    return Support(label, model, odds, votes, n_votes, found[0].n_classes, shared)
+    alike, guess = alpha_of(*pairs), shares_of_classes(pairs[0])[label]
+    return Support(label, model, odds, votes, n_votes, found[0].n_classes, shared, alike, guess)
+
+
+def shares_of_classes(by_class: Int64[np.ndarray, " classes"]) -> Float64[np.ndarray, " classes"]:
+    """Return the share of each class; NaN where there are none."""
+    total = by_class.sum()
+    share: np.ndarray = by_class / (total if total else np.nan)
+    return share
 
 
 def error_rates(
@@ -194,12 +220,16 @@ def _merged(shard: LabelShard, groups: np.ndarray | None) -> LabelShard:
 
 
 def _errors(shard: LabelShard, asked: tuple[Posterior, Any, np.ndarray | None]) -> Sums:
-    """Return each voter's expected wrong votes, and her votes."""
+    """Return each voter's expected wrong votes, her votes, and what alpha is made of."""
     posterior, belief, groups = asked
     believed, merged = posterior(shard, belief), _merged(shard, groups)
     wrong = 1.0 - believed[merged.task, merged.label]
     n_labels = np.bincount(merged.worker, minlength=shard.n_workers)
-    return np.bincount(merged.worker, wrong, shard.n_workers), n_labels.astype(np.float64)
+    return (
+        np.bincount(merged.worker, wrong, shard.n_workers),
+        n_labels.astype(np.float64),
+        *alpha_sums(merged.task_start, merged.label, merged.n_classes),
+    )
 
 
 def _support(

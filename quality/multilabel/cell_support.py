@@ -4,9 +4,17 @@ As :func:`quality.task_support` says it of labels, whose tasks are the cells and
 """
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 
-from quality.confidence import Support, error_rates, log_odds, log_votes, shared_errors
+from quality.agreement import alpha_of
+from quality.confidence import (
+    Support,
+    error_rates,
+    log_odds,
+    log_votes,
+    shared_errors,
+    shares_of_classes,
+)
 from quality.multilabel.answer_sets import MultiLabels
 from quality.multilabel.cell_pass import Cells
 
@@ -33,7 +41,22 @@ def cell_support(
     model = np.maximum(chance, 1.0 - chance)
     votes = np.where(label == 1, yes, n_votes - yes)
     shared = shared_errors(*_common(table, cells, chance, n_votes, yes, rate))
-    return Support(label, model, log_odds(model), log_votes(votes, n_votes), n_votes, 2, shared)
+    alike, by_class = _alike(n_votes, yes)
+    return Support(
+        label, model, log_odds(model), log_votes(votes, n_votes), n_votes, 2, shared, alike,
+        shares_of_classes(by_class)[label],
+    )  # fmt: skip
+
+
+def _alike(
+    n_votes: Float64[np.ndarray, " cells"], yes: Float64[np.ndarray, " cells"]
+) -> tuple[float, Int64[np.ndarray, " 2"]]:
+    """Return alpha of the words against and for cells, and how many of them there are."""
+    paired = n_votes > 1
+    asked, given = n_votes[paired], yes[paired]
+    by_class = np.array([(asked - given).sum(), given.sum()]).astype(np.int64)
+    apart = np.array([(2 * given * (asked - given) / (asked - 1)).sum()])
+    return alpha_of(by_class, apart), by_class
 
 
 def _common(

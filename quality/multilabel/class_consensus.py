@@ -23,7 +23,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int, Int8, Int16, Int64
 
 from quality.argument_types import check_arguments
-from quality.confidence import calibrate_support
+from quality.confidence import RightnessPrior, calibrate_support
 from quality.labels import freeze_arrays, of_voters
 from quality.multilabel.answer_sets import MultiLabels
 from quality.multilabel.cell_pass import Cells, cells_of
@@ -33,6 +33,8 @@ from quality.parallel import Progress
 
 __all__ = ["MultiLabelConsensus", "multilabel_consensus"]
 
+# of four aggregators on 21 public sets of labels, whoever knew and whoever guessed among their workers
+CELL_PRIOR = RightnessPrior(intercept=0.75, odds=0.35, votes=0.77, shared=-2.83)
 SHARED_HALF = 0.02  # shared errors at which model and regression weigh alike: see `_calibrated`
 MIN_GOLD = 50  # cells from which on :func:`~quality.calibrate` fits to them
 N_FOLDS = 5  # of the gold: what a task's answers say without its truth
@@ -248,7 +250,9 @@ def _calibrated(
         return chance, 0.0, "labels"
     # what gold alone brought in is no sample
     gold = np.where(cells.n_given > 0, cells.known, -1).astype(np.int64)
-    found = calibrate_support(cell_support(table, cells, chance), gold)
+    # cells are those that somebody gave, so that votes on them are less alike than the workers are
+    support = replace(cell_support(table, cells, chance), alike=float("nan"))
+    found = calibrate_support(support, gold, prior=CELL_PRIOR)
     fitted = found.evidence == "gold"
     weight = 1.0 if fitted else found.shared / (found.shared + SHARED_HALF)
     sure = weight * found.confidence + (1 - weight) * found.model

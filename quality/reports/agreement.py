@@ -13,13 +13,13 @@ import scipy.sparse as sp
 from jaxtyping import Bool, Float64, Int, Int64
 
 from quality.aggregation import Posterior, decide
+from quality.agreement import alpha_of, alpha_sums
 from quality.argument_types import check_arguments
 from quality.labels import (
     CrowdLabels,
     Engine,
     LabelShard,
     Sums,
-    fits_table,
     freeze_arrays,
     name_classes,
 )
@@ -31,8 +31,6 @@ __all__ = [
     "PairwiseAgreement",
     "accuracy",
     "agreement_rows",
-    "alpha_of",
-    "alpha_sums",
     "crowd_sums",
     "krippendorff_alpha",
     "pairwise_agreement",
@@ -324,35 +322,7 @@ def krippendorff_alpha(labels: CrowdLabels) -> float:
     >>> round(krippendorff_alpha(labels), 3)
     0.533
     """
-    if fits_table(labels.n_tasks, labels.n_classes, labels.n_labels):
-        return alpha_of(*alpha_sums(labels.counts()))
-    named = name_classes(labels)
-    n_labels = np.diff(labels.task_start).astype(np.float64)
-    paired = n_labels > 1
-    apart = n_labels**2 - named.sums(named.votes**2)
-    here = paired[named.task]
-    by_class = np.bincount(named.code[here], named.votes[here], labels.n_classes)
-    total = (apart[paired] / (n_labels[paired] - 1)).sum()
-    return alpha_of(by_class.astype(np.int64), np.array([total]))
-
-
-def alpha_sums(
-    counts: Int[np.ndarray, "tasks classes"],
-) -> tuple[Int64[np.ndarray, " classes"], Float64[np.ndarray, " 1"]]:
-    """Return what tasks add to alpha: labels of each class, and pairs apart, both where there are pairs."""
-    paired = counts[counts.sum(axis=1) > 1].astype(np.float64)
-    n_labels = paired.sum(axis=1)
-    apart = n_labels**2 - (paired**2).sum(axis=1)
-    by_class = paired.sum(axis=0).astype(np.int64)
-    return by_class, np.array([(apart / (n_labels - 1)).sum()])
-
-
-def alpha_of(by_class: Int64[np.ndarray, " classes"], apart: Float64[np.ndarray, " 1"]) -> float:
-    """Return the alpha that the sums of all tasks amount to."""
-    labels = by_class.astype(np.float64)
-    total = labels.sum()
-    expected = (total**2 - (labels**2).sum()) / max(total - 1, 1)
-    return float(1 - apart[0] / expected) if expected > 0 else float("nan")
+    return alpha_of(*alpha_sums(labels.task_start, labels.label, labels.n_classes))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -458,8 +428,8 @@ def _about_workers(shard: LabelShard, parameters: tuple[np.ndarray, Posterior, A
         _count(shard, truth >= 0),
         _count(shard, shard.label == truth),
         *share_sums(shard, None),
-        *alpha_sums(shard.counts()),
-        *alpha_sums(kept.counts()),
+        *alpha_sums(shard.task_start, shard.label, shard.n_classes),
+        *alpha_sums(kept.task_start, kept.label, kept.n_classes),
     )
 
 

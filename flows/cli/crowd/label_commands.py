@@ -45,6 +45,12 @@ __all__ = [
 ]  # fmt: skip
 
 
+HARDLY_KNOWN = (
+    "Votes are hardly more alike than by chance: confidence is mostly that of a guess, and 50 to 100 gold "
+    "tasks would tell"
+)
+
+
 class Labelled(NamedTuple):
     """A label table, and the names of the workers whom it calls models."""
 
@@ -212,7 +218,7 @@ def consensus_rows(
     weigh: bool = True,
     progress: Progress | None = None,
 ) -> tuple[list[str], list[list[str]], list[str]]:
-    """Return a header, a row per task, and what to say of models and of those not on their own.
+    """Return a header, a row per task, and what to say of models, of those not on their own, of guesses.
 
     Of each task: label, confidence, whether it is a tie, number of labels. As in a run without gold,
     workers who do not answer on their own have one vote together if they are to be weighed, models
@@ -247,6 +253,8 @@ def consensus_rows(
         said.append(_voice_line(voice, models.size, int((np.diff(voting.task_start) == 0).sum())))
     counter(progress, "how far each label can be believed", 1)(0)
     sure = calibrate(voting, consensus.posterior, groups=groups)
+    if sure.hardly_known:
+        said.append(HARDLY_KNOWN)
     confidence = sure.in_label(consensus.posterior, consensus.label)
     confidence = np.where(of_models_alone(voting, models), np.nan, confidence)
     counter(progress, "the rows", 1)(0)

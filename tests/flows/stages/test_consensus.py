@@ -162,3 +162,28 @@ def test_a_consensus_of_the_same_inputs_is_fitted_once(
     run_pipeline(load_settings(write_small_campaign(tmp_path)))
     assert 1 <= len(fitted) <= 2
     assert len(set(fitted)) == len(fitted)
+
+
+def test_a_crowd_that_hardly_knows_is_told_so_in_a_sentence(tmp_path: Path) -> None:
+    """One label in seven is known: more than chance explains, and hardly more."""
+    rng = np.random.default_rng(5)
+    truth = rng.integers(3, size=600)
+    knows, guess = rng.random((600, 5)) < 0.15, rng.integers(3, size=(600, 5))
+    given = np.where(knows, truth[:, np.newaxis], guess)
+    rows = [
+        f"w{(t + 7 * w) % 40:02d},t{t:03d},{'abc'[given[t, w]]}"
+        for t in range(600)
+        for w in range(5)
+    ]
+    (tmp_path / "labels.csv").write_text("\n".join(["worker,task,label", *rows]) + "\n")
+    settings = tmp_path / "settings.toml"
+    settings.write_text('name = "weak"\n[input]\nlabels = "labels.csv"\n')
+    folder = run_pipeline(load_settings(settings)).folder
+    facts = json.loads((folder / "consensus.json").read_text(encoding="utf-8"))
+    assert not facts["by_chance"]
+    assert facts["confidence"]["hardly_known"]
+    assert facts["mean_confidence"] < 0.55
+    assert "hardly more alike than by chance" in consensus_verdict(facts)
+    page = (folder / "report.html").read_text("utf-8")
+    assert "votes are little more alike than by chance" in page
+    assert "crowd is taken for one like the public ones" not in page

@@ -172,3 +172,15 @@ def test_aggregate_answers_tasks_of_models_alone_as_the_peoples_taught(tmp_path:
     path.write_text("\n".join(few) + "\n", encoding="utf-8")
     _, found = aggregated(path)  # 30 tasks teach too little: the models vote, and are not believed
     assert [row["confidence"] == "" for row in found] == [False] * 30 + [True] * 270
+
+
+def test_aggregate_says_where_votes_are_hardly_more_alike_than_by_chance(tmp_path: Path) -> None:
+    rng, path = np.random.default_rng(4), tmp_path / "labels.csv"
+    said = rng.integers(3, size=(300, 5))
+    rows = [f"w{(t + 7 * w) % 20},t{t},{said[t, w]}" for t in range(300) for w in range(5)]
+    path.write_text("\n".join(["worker,task,label", *rows]) + "\n", encoding="utf-8")
+    told, found = aggregated(path)
+    assert "Votes are hardly more alike than by chance" in told.replace("\n", " ")
+    assert np.mean([float(row["confidence"]) for row in found]) < 0.45
+    told, _ = aggregated(crowd_with_sybils(tmp_path)[0])
+    assert "hardly more alike" not in told.replace("\n", " ")

@@ -1,0 +1,98 @@
+"""How far a consensus rests on knowledge: whether votes are more alike than chance makes them.
+
+A crowd that guesses has a consensus too, and models of it are sure of themselves. Its votes on one task
+are alike no more than votes on two, which labels show without gold: Krippendorff's alpha is the
+reliability of one vote, and by the formula of Spearman and Brown it gives that of all votes of a task.
+
+>>> [round(reliability_of_votes(alpha, n_votes=5.0), 2) for alpha in (0.0, 0.04, 0.5)]
+[0.0, 0.17, 0.83]
+>>> [round(beyond_chance(alpha, n_votes=5.0), 2) for alpha in (0.0, 0.04, 0.5)]
+[0.0, 0.43, 1.0]
+"""
+
+import math
+
+import numpy as np
+from jaxtyping import Float64, Int16, Int64
+
+__all__ = ["alpha_of", "alpha_sums", "beyond_chance", "reliability_of_votes"]
+
+POWER = 3  # of the share of chance in the votes: families left out, and crowds of known skill
+
+
+def alpha_sums(
+    task_start: Int64[np.ndarray, " bounds"], label: Int16[np.ndarray, " labels"], n_classes: int
+) -> tuple[Int64[np.ndarray, " classes"], Float64[np.ndarray, " 1"]]:
+    """Return what tasks add to alpha: labels of each class, and pairs apart, both where there are pairs.
+
+    The labels of task ``t`` are ``label[task_start[t]:task_start[t + 1]]``. No table of tasks by classes
+    is made.
+    """
+    n_labels = np.diff(task_start)
+    task = np.repeat(np.arange(len(n_labels)), n_labels)
+    paired = n_labels > 1
+    rows = paired[task]
+    cell = np.sort(task[rows] * n_classes + label[rows])
+    first = np.flatnonzero(np.diff(cell, prepend=-1))
+    count = np.diff(first, append=len(cell)).astype(np.float64)
+    same = np.bincount(cell[first] // n_classes, count**2, len(n_labels))
+    apart = (n_labels[paired] ** 2 - same[paired]) / (n_labels[paired] - 1)
+    by_class = np.bincount(label[rows], minlength=n_classes)
+    return by_class, np.array([apart.sum()])
+
+
+def alpha_of(by_class: Int64[np.ndarray, " classes"], apart: Float64[np.ndarray, " 1"]) -> float:
+    """Return the nominal alpha that the sums of all tasks amount to; NaN where it is not defined."""
+    labels = by_class.astype(np.float64)
+    total = labels.sum()
+    expected = (total**2 - (labels**2).sum()) / max(total - 1, 1)
+    return float(1 - apart[0] / expected) if expected > 0 else float("nan")
+
+
+def reliability_of_votes(alpha: float, n_votes: float) -> float:
+    """Return the share of a consensus' variance that is the tasks', by Spearman and Brown.
+
+    Parameters
+    ----------
+    alpha
+        Krippendorff's alpha of the votes, at most 1. Below 0, which only chance or contrariness gives,
+        it counts as 0.
+    n_votes
+        Votes of a task, at least 1.
+
+    Returns
+    -------
+    float
+        In [0, 1]; `alpha` itself of one vote; NaN if alpha is.
+
+    References
+    ----------
+    .. [1] Spearman, "Correlation calculated from faulty data", British Journal of Psychology 3 (1910).
+    .. [2] Brown, "Some experimental results in the correlation of mental abilities", the same volume.
+    """
+    if math.isnan(alpha):
+        return alpha
+    alike = max(alpha, 0.0)
+    return n_votes * alike / (1.0 + (n_votes - 1.0) * alike)
+
+
+def beyond_chance(alpha: float, n_votes: float) -> float:
+    """Return the weight of what is believed of a crowd that knows something; the rest is a guess's.
+
+    It is one minus the cube of the share that chance has in the votes' mean. That is near 1 for public
+    crowds, of which it is .74 at least, and 0 where votes are alike as by chance.
+
+    Parameters
+    ----------
+    alpha, n_votes
+        As for :func:`reliability_of_votes`; where alpha is NaN nothing is known, and the weight 1.
+
+    Notes
+    -----
+    **Limits.** Votes are alike too where workers copy each other or err together: groups must have one
+    vote. A few who know among many who guess make votes little alike; a model that finds them is right
+    more often than this believes. Of few tasks alpha is itself uncertain: by about 1 / sqrt(pairs of votes).
+    """
+    if math.isnan(alpha):
+        return 1.0
+    return 1.0 - (1.0 - reliability_of_votes(alpha, n_votes)) ** POWER
