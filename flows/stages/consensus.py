@@ -95,7 +95,7 @@ def aggregate(run: Run) -> str:
         keep_fit(run, found.next_start)
     map_concepts(run, crowd, found.tasks, found.consensus.label, confidence)
     facts = _facts(run, crowd, found) | {
-        "entropy": float(posterior_entropy(believed).sum()),
+        "entropy": _entropy(believed),
         "plan": planned,
         "gold": gold,
         "features": voices,
@@ -398,6 +398,14 @@ def _parts_of(n_rows: int) -> Iterator[slice]:
     for first in range(0, max(n_rows, 1), ROW_GROUP):
         yield slice(first, min(first + ROW_GROUP, n_rows))
         forget_pages()
+
+
+def _entropy(believed: np.ndarray | NamedPosterior) -> float:
+    """Return how uncertain all tasks are together, in nats."""
+    if isinstance(believed, NamedPosterior):
+        return float(posterior_entropy(believed).sum())
+    parts = (posterior_entropy(believed[rows]) for rows in _parts_of(len(believed)))
+    return float(sum(part.sum() for part in parts))
 
 
 def _names_of(tasks: np.ndarray, chosen: np.ndarray) -> np.ndarray:
