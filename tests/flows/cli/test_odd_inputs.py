@@ -278,3 +278,16 @@ def test_there_are_three_hundred_of_them() -> None:
     n_inputs = len(list(itertools.product(WRITINGS, CONTENTS))) + several + len(BYTES)
     n_inputs += len(TABLES) * (len(BYTES) + 10)
     assert n_inputs >= 300
+
+
+def test_init_and_run_name_each_other_where_one_has_the_others_file(tmp_path: Path) -> None:
+    toml, table = tmp_path / "settings.toml", tmp_path / "labels.csv"
+    toml.write_text('name = "x"\n', encoding="utf-8")
+    table.write_text(GOOD, encoding="utf-8")
+    for command, file, other in (("init", toml, "run"), ("run", table, "init")):
+        before = file.read_bytes()
+        told = CliRunner().invoke(app, [command, str(file)])
+        assert told.exit_code == 2
+        said = "".join(line.strip() for line in told.output.splitlines())
+        assert f"crowdassay {other} {file}".replace(" ", "") in said.replace(" ", "")
+        assert file.read_bytes() == before
