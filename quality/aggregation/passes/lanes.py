@@ -4,8 +4,8 @@ The compiler makes such instructions of a loop over an array by itself, but not 
 begins anew for every label. A kernel that holds eight numbers in its hand says so:
 
 >>> import numpy as np
->>> from quality.parallel import kernel
->>> @kernel
+>>> from numba import njit
+>>> @njit
 ... def double(numbers):
 ...     here = np.uint64(0)
 ...     put_lanes(numbers, here, times(lanes_at(numbers, here), filled(2.0)))

@@ -42,6 +42,7 @@ TRIED = {
         "init.py",
         "check",
     ): "test_rows_of_a_class_that_means_nothing_are_found_by_the_command_that_is_named",
+    ("settings.py", "init"): "test_init_and_run_name_each_other_where_one_has_the_others_file",
     ("upkeep.py", "run"): "test_a_run_that_stopped_is_listed_as_such_and_resumed",  # machine/
     ("judge_workers.html.j2", "report"): "test_the_command_writes_the_page_under_the_pseudonym",
     ("worker.html.j2", "report"): "test_the_command_writes_the_page_under_the_pseudonym",

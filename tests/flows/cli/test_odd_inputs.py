@@ -280,7 +280,10 @@ def test_there_are_three_hundred_of_them() -> None:
     assert n_inputs >= 300
 
 
-def test_init_and_run_name_each_other_where_one_has_the_others_file(tmp_path: Path) -> None:
+def test_init_and_run_name_each_other_where_one_has_the_others_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     toml, table = tmp_path / "settings.toml", tmp_path / "labels.csv"
     toml.write_text('name = "x"\n', encoding="utf-8")
     table.write_text(GOOD, encoding="utf-8")
@@ -291,3 +294,5 @@ def test_init_and_run_name_each_other_where_one_has_the_others_file(tmp_path: Pa
         said = "".join(line.strip() for line in told.output.splitlines())
         assert f"crowdassay {other} {file}".replace(" ", "") in said.replace(" ", "")
         assert file.read_bytes() == before
+    toml.unlink()
+    assert CliRunner().invoke(app, ["init", str(table)]).exit_code == 0

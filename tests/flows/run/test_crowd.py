@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from dataclasses import fields
 from pathlib import Path
 
@@ -58,4 +59,7 @@ def test_rows_are_found_again_as_they_were_and_names_are_not_read(tmp_path: Path
 
 def is_mapped(array: np.ndarray) -> bool:
     """Whether an array's bytes are those of a file."""
-    return isinstance(array, np.memmap) or (array.base is not None and is_mapped(array.base))
+    base = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return isinstance(base, memoryview) and isinstance(base.obj, mmap.mmap)
