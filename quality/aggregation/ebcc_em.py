@@ -243,7 +243,7 @@ class _Model:
     n_subtypes: int
     rows: Rows
     answer: Int64[np.ndarray, " rows"]
-    start: Int64[np.ndarray, " workers+1"]
+    start: Int64[np.ndarray, " bounds"]
     truth: Int64[np.ndarray, " truths"]
     pseudo: Float64[np.ndarray, "answers truths"]
 

@@ -76,7 +76,7 @@ def exp_digamma(x: float) -> float:
 def dirichlet_weights(
     counts: Float64[np.ndarray, " cells"],
     answer: Int[np.ndarray, " rows"],
-    start: Int[np.ndarray, " workers+1"],
+    start: Int[np.ndarray, " bounds"],
     pseudo: Float64[np.ndarray, "answers truths"],
     weight: Float64[np.ndarray, " cells"],
 ) -> None:
@@ -119,7 +119,7 @@ def dirichlet_weights(
 def dirichlet_moved(
     counts: Float64[np.ndarray, " cells"],
     answer: Int[np.ndarray, " rows"],
-    start: Int[np.ndarray, " workers+1"],
+    start: Int[np.ndarray, " bounds"],
     pseudo: Float64[np.ndarray, "answers truths"],
     weight: Float64[np.ndarray, " cells"],
 ) -> float:
