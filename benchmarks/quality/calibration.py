@@ -113,7 +113,7 @@ def settled(crowds: Iterable[Crowd]) -> RightnessPrior:
     columns, right, share, guess, weight = [], [], [], [], []
     for crowd in crowds:
         for rule, support in crowd.support.items():
-            found, knows = crowd.right(rule), beyond_chance(support.alike, support.votes_of_a_task)
+            found, knows = crowd.right(rule), beyond_chance(support.reliability)
             columns.append(design(support)[crowd.gold >= 0])
             right.append(found.astype(float))
             share.append(np.full(len(found), 1 / len(found)))

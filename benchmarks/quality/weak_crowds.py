@@ -46,6 +46,7 @@ KINDS = (
     *(Kind("5 classes", 5, 10, skill) for skill in SKILLS),
     Kind("a tenth know", 3, 5, 0.9, 0.1),
     Kind("three tenths know", 3, 5, 0.9, 0.3),
+    Kind("half know", 3, 5, 0.9, 0.5),
 )
 
 
@@ -93,15 +94,15 @@ def main() -> None:
 
 NOTE = (
     f"{N_TASKS:,} tasks, {N_WORKERS} workers, 5 labels a task (10 with five classes), no gold; mean of "
-    f"{SEEDS} crowds and the half-width of its 95 % interval. A worker gives the truth as often as her skill "
-    "says and else guesses, all classes alike: at skill 0 nobody knows anything. Right: share of consensus "
-    "labels. The model: its own posterior. Confidence: `calibrate` from labels alone, a mixture of a "
-    "regression settled on public crowds and of a guess, right as often as votes are for its class; weight: "
-    "of the regression, by how far votes are alike beyond chance. Among those where a few know, they have "
-    "skill .9 and the others 0: votes are little alike, and a model that finds out who knows is right more "
-    "often than the labels' likeness lets one believe. The power that makes the weight was chosen with other "
-    "draws of such crowds and the "
-    "public sets in view; the regression's coefficients were settled on the public sets alone."
+    f"{SEEDS} crowds and the half-width of its 95 % interval. A worker gives the truth as often as her "
+    "skill says and else guesses, all classes alike: at skill 0 nobody knows anything. Right: share of "
+    "consensus labels. The model: its own posterior. Confidence: `calibrate` from labels alone, a "
+    "mixture of a regression settled on public crowds and of a guess, right as often as votes are for "
+    "its class; weight: of the regression, by how far votes are alike beyond chance. Where a few know, "
+    "they have skill .9 and the others 0: votes are little alike as they are, and more when weighed by "
+    "how alike each worker's are on other tasks. The powers that make the weights were chosen with "
+    "other draws of such crowds and the public sets in view; the regression's coefficients were settled "
+    "on the public sets alone."
 )
 
 

@@ -7,10 +7,11 @@ with what turned out right.
 >>> from quality import encode, majority_vote
 >>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("xxxyyx"))
 >>> calibrate(labels, majority_vote(labels).posterior).confidence.round(2)
-array([0.93, 0.64])
+array([0.91, 0.63])
 """
 
 from quality.confidence.calibration import (
+    MIN_GOLD,
     CalibratedConfidence,
     RightnessPrior,
     calibrate,
@@ -29,7 +30,7 @@ from quality.confidence.support import (
 )
 
 __all__ = [
-    "CalibratedConfidence", "Reliability", "RightnessPrior", "Support",
+    "MIN_GOLD", "CalibratedConfidence", "Reliability", "RightnessPrior", "Support",
     "calibrate", "calibrate_support", "calibration_error", "error_rates", "log_odds", "log_votes",
     "reliability", "shared_errors", "shares_of_classes",
     "support_by_shards", "task_support",

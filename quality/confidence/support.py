@@ -13,7 +13,16 @@ import numpy as np
 from jaxtyping import Float, Float64, Int, Int16, Int64
 
 from quality.aggregation import Posterior, decide
-from quality.agreement import alpha_of, alpha_sums
+from quality.agreement import (
+    WeighedSums,
+    alpha_of,
+    alpha_sums,
+    reliability_of_votes,
+    vote_weights,
+    votes_like_others,
+    weighed_reliability,
+    weighed_sums,
+)
 from quality.argument_types import check_arguments
 from quality.labels import (
     CrowdLabels,
@@ -62,6 +71,10 @@ class Support:
     alike
         Krippendorff's alpha of the votes: 0 where they are alike as by chance; NaN where it is not
         defined: no task with two votes, or one class throughout.
+    reliability
+        Share of the variance of a task's votes that is the tasks', in [0, 1]: by `alike` and the number of
+        votes, or with votes weighed by how alike each worker's are on other tasks, whichever is more. NaN
+        where `alike` is.
     guess
         Share of the votes, on tasks that have two, which the label's class has: how often it would be
         right if votes said nothing of their tasks; NaN where no task has two.
@@ -75,6 +88,7 @@ class Support:
     n_classes: int
     shared: float
     alike: float
+    reliability: float
     guess: Float64[np.ndarray, " tasks"]
 
     def __post_init__(self) -> None:
@@ -86,19 +100,14 @@ class Support:
             f"votes alike by {self.alike:.2f})"
         )
 
-    @property
-    def votes_of_a_task(self) -> float:
-        """Votes of a task on average, of the tasks that have any; 1 if none has."""
-        voted = self.n_votes > 0
-        return float(self.n_votes[voted].mean()) if voted.any() else 1.0
-
 
 class ShardSupport(NamedTuple):
-    """The columns of the support of a shard's tasks, and the sums that `shared` is made of."""
+    """The columns of the support of a shard's tasks, and the sums of `shared` and of `reliability`."""
 
     columns: tuple[np.ndarray, ...]
     n_classes: int
     common: np.ndarray
+    weighed: WeighedSums
 
 
 @check_arguments
@@ -157,18 +166,36 @@ def support_by_shards(
 
     Notes
     -----
-    **Guarantees.** The support of the whole table, `shared` and `alike` up to the rounding of sums in
-    another order.
+    **Guarantees.** The support of the whole table, `shared`, `alike` and `reliability` up to the rounding
+    of sums in another order.
     """
-    wrong, n_labels, *pairs = engine.add_up(_errors, (posterior, belief, groups))
+    wrong, n_labels, *pairs, of_workers, alike_of, in_pairs = engine.add_up(
+        _errors, (posterior, belief, groups)
+    )
     rate = error_rates(wrong, n_labels)
-    found = engine.map(_support, (posterior, belief, groups, rate))
+    weights = vote_weights(of_workers, alike_of, in_pairs)
+    found = engine.map(_support, (posterior, belief, groups, rate, weights))
     columns = (part.columns for part in found)
     label, model, odds, votes, n_votes = map(np.concatenate, zip(*columns, strict=True))
     common, most = np.sum([part.common for part in found], axis=0)
     shared = shared_errors(common, most)
     alike, guess = alpha_of(*pairs), shares_of_classes(pairs[0])[label]
-    return Support(label, model, odds, votes, n_votes, found[0].n_classes, shared, alike, guess)
+    of_votes = zip(*(part.weighed for part in found), strict=True)
+    weighed = weighed_reliability(WeighedSums(*(np.sum(each, axis=0) for each in of_votes)))
+    reliability = _reliability(alike, n_votes, weighed)
+    return Support(
+        label, model, odds, votes, n_votes, found[0].n_classes, shared, alike, reliability, guess
+    )  # fmt: skip
+
+
+def _reliability(alike: float, n_votes: Float64[np.ndarray, " tasks"], weighed: float) -> float:
+    """Return the reliability of a task's votes, as they are or weighed, whichever is more.
+
+    Weighing costs a crowd of equals what its weights err by, so that it counts where it shows more.
+    """
+    voted = n_votes > 0
+    plain = reliability_of_votes(alike, float(n_votes[voted].mean()) if voted.any() else 1.0)
+    return plain if np.isnan(weighed) else max(plain, weighed)
 
 
 def shares_of_classes(by_class: Int64[np.ndarray, " classes"]) -> Float64[np.ndarray, " classes"]:
@@ -229,14 +256,21 @@ def _errors(shard: LabelShard, asked: tuple[Posterior, Any, np.ndarray | None]) 
         np.bincount(merged.worker, wrong, shard.n_workers),
         n_labels.astype(np.float64),
         *alpha_sums(merged.task_start, merged.label, merged.n_classes),
+        *votes_like_others(*_codes(merged), shard.n_workers, shard.n_classes),
     )
 
 
+def _codes(merged: LabelShard) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return tasks by their codes in the whole table, workers and labels."""
+    return merged.task.astype(np.int64) + merged.first_task, merged.worker, merged.label
+
+
 def _support(
-    shard: LabelShard, asked: tuple[Posterior, Any, np.ndarray | None, np.ndarray]
+    shard: LabelShard, asked: tuple[Posterior, Any, np.ndarray | None, np.ndarray, np.ndarray]
 ) -> ShardSupport:
     """Return the support of a shard's tasks."""
-    posterior, belief, groups, rate = asked
+    posterior, belief, groups, rate, weights = asked
+    merged = _merged(shard, groups)
     believed = posterior(shard, belief)
     label, _ = decide(believed)
     model = believed[np.arange(shard.n_tasks), label]
@@ -246,7 +280,8 @@ def _support(
     return ShardSupport(
         (label, model, log_odds(model), log_votes(votes, n_votes), n_votes),
         shard.n_classes,
-        _common_errors(_merged(shard, groups), believed, rate),
+        _common_errors(merged, believed, rate),
+        weighed_sums(*_codes(merged), weights, shard.n_classes),
     )
 
 

@@ -26,7 +26,8 @@ def cell_support(
 ) -> Support:
     """Return the support of each cell, whose `chance` to hold the model says.
 
-    It is the :func:`quality.task_support` of :func:`quality.yes_no_labels`, up to rounding.
+    It is the :func:`quality.task_support` of :func:`quality.yes_no_labels`, up to rounding. Only its
+    `reliability` is not known: these are the cells that somebody gave, on which votes are less alike.
     """
     n_cells = np.diff(cells.start)
     n_votes = np.diff(table.task_start).repeat(n_cells).astype(np.float64)
@@ -44,7 +45,7 @@ def cell_support(
     alike, by_class = _alike(n_votes, yes)
     return Support(
         label, model, log_odds(model), log_votes(votes, n_votes), n_votes, 2, shared, alike,
-        shares_of_classes(by_class)[label],
+        float("nan"), shares_of_classes(by_class)[label],
     )  # fmt: skip
 
 

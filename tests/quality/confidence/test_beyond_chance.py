@@ -123,7 +123,11 @@ def test_weight_and_reliability_lie_between_no_and_full_and_rise(
     one: float, other: float, few: float, many: float
 ) -> None:
     (low, high), (few, many) = sorted((one, other)), sorted((few, many))
-    for measure in (reliability_of_votes, beyond_chance):
+
+    def weight(alpha: float, n_votes: float) -> float:
+        return beyond_chance(reliability_of_votes(alpha, n_votes))
+
+    for measure in (reliability_of_votes, weight):
         assert 0 <= measure(low, few) <= measure(high, few) + 1e-12 <= 1 + 1e-12
         assert measure(high, few) <= measure(high, many) + 1e-12
         assert low > 0 or measure(low, few) == 0
@@ -155,7 +159,8 @@ def test_where_no_task_has_two_votes_nothing_is_known_of_likeness() -> None:
     support = task_support(labels, np.full((3, 2), 0.5))
     assert math.isnan(support.alike)
     assert math.isnan(reliability_of_votes(support.alike, 1.0))
-    assert beyond_chance(support.alike, 1.0) == 1
+    assert math.isnan(support.reliability)
+    assert beyond_chance(support.reliability) == 1
     found = calibrate(labels, np.full((3, 2), 0.5))
     assert np.allclose(found.confidence, expit(design(support) @ PRIOR.mean))
 
