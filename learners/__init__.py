@@ -138,9 +138,11 @@ if TYPE_CHECKING:
     )
     from learners.task_features import (
         CrossFitted,
+        GoldReading,
         NearDuplicates,
         cross_fitted_probabilities,
         near_duplicates,
+        read_by_gold,
     )
     from learners.topics import ConceptGraph, GraphLDA
 
@@ -149,13 +151,13 @@ __all__ = [
     "CertifiedState", "ClassRatio", "ClassRatioEstimator", "ClusterNumber", "ClusteringRisk",
     "ConceptGraph", "ConvergenceError", "CrossFitted", "DecisionImage", "DeflatedDirections",
     "ErrorImage", "FeatureCover", "Found", "GateAnswer", "GaussianObjectivePerturbation",
-    "GraphLDA", "HistogramValidation", "HyperplaneCover", "ImageComparison", "KernelMatching",
-    "KernelWitness", "LinearModel", "MetricGate", "NearDuplicates", "NoisyGradientDescent",
-    "NoisyMoments", "ObjectivePerturbation", "OutputPerturbation", "PairwiseRiskClustering",
-    "PerCandidateValidation", "PerWidthValidation", "PotentialSVC", "PotentialSVR",
-    "PredictiveIndex", "PrincipalSubspace", "PrivateHistogram", "PrivateLogisticRegression",
-    "PrivatePCA", "PsychometricFunction", "PsychometricPosterior", "RandomRepetition",
-    "RandomSelection", "RatioDiagnostics", "RatioModel", "ReducedTraining",
+    "GoldReading", "GraphLDA", "HistogramValidation", "HyperplaneCover", "ImageComparison",
+    "KernelMatching", "KernelWitness", "LinearModel", "MetricGate", "NearDuplicates",
+    "NoisyGradientDescent", "NoisyMoments", "ObjectivePerturbation", "OutputPerturbation",
+    "PairwiseRiskClustering", "PerCandidateValidation", "PerWidthValidation", "PotentialSVC",
+    "PotentialSVR", "PredictiveIndex", "PrincipalSubspace", "PrivateHistogram",
+    "PrivateLogisticRegression", "PrivatePCA", "PsychometricFunction", "PsychometricPosterior",
+    "RandomRepetition", "RandomSelection", "RatioDiagnostics", "RatioModel", "ReducedTraining",
     "RelevanceVectorClassifier", "RunningConsensus", "ScoredTraining", "Simulation",
     "SplitBudgetSelection", "SplitDataSelection", "StabilityValidation", "StreamMonitor",
     "StreamedRatioEstimator", "StreamedRatioModel", "Thresholdout", "TuningAdvice", "WorkerCards",
@@ -166,8 +168,8 @@ __all__ = [
     "holdout_widths", "ladder_error", "largest_budget", "learn_ratios", "learn_streamed_ratios",
     "least", "max_information_bound", "moments_query", "near_duplicates", "penalized_risks",
     "plummer_kernel", "prefers_descent", "private_holdout_bound", "private_subspace",
-    "private_training", "private_training_bounds", "psychometric_posterior", "thresholdout_advice",
-    "transfer_bound", "tuning_advice",
+    "private_training", "private_training_bounds", "psychometric_posterior", "read_by_gold",
+    "thresholdout_advice", "transfer_bound", "tuning_advice",
 ]  # fmt: skip
 
 

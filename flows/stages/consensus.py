@@ -25,6 +25,8 @@ from flows.stages.learning import (
     map_concepts,
     models_beside,
     of_models_alone,
+    panel_sentence,
+    read_panel,
     voices_sentence,
 )
 from flows.stages.ordered_classes import order_facts, order_sentence
@@ -70,6 +72,7 @@ def aggregate(run: Run) -> str:
         found = labels.aggregate(keep, groups)
         run.waits_for("what features and models say of each task")
         found, voices = join_voices(run, crowd, found, groups, models)
+        found, panel = read_panel(run, crowd, found, groups)
         run.waits_for("the check against gold")
         gold = _gold_check(run, labels, found, groups)
         whole = labels.whole() if run.settings.report.archetypes else None
@@ -99,6 +102,7 @@ def aggregate(run: Run) -> str:
         "plan": planned,
         "gold": gold,
         "features": voices,
+        "panel": panel,
         "order": order_facts(run, crowd, found.kept, found.consensus),
         "models_alone": bool(refused.all()),
         "n_models_alone": int(np.count_nonzero(refused)),
@@ -164,9 +168,8 @@ def consensus_verdict(found: dict[str, Any]) -> str:
     sure = found["confidence"]
     compared = f"; {sure['compared']}" if sure is not None and sure["compared"] else ""
     order = order_sentence(found.get("order"))
-    return (
-        f"{_confidence(found)}, {checked}{compared}{voices_sentence(found.get('features'))}{order}"
-    )
+    heard = voices_sentence(found.get("features")) + panel_sentence(found.get("panel"))
+    return f"{_confidence(found)}, {checked}{compared}{heard}{order}"
 
 
 def _confidence(found: dict[str, Any]) -> str:

@@ -1,7 +1,8 @@
 """What the features of tasks say: class probabilities learned from other tasks, and near-duplicates.
 
-`cross_fitted_probabilities` makes a classifier one more voice beside the crowd. Nothing here is
-private. It loads scikit-learn when it is first used.
+`cross_fitted_probabilities` makes a classifier one more voice beside the crowd, `read_by_gold` reads
+the answers of a few judges as gold teaches. Nothing here is private. Both load scikit-learn when they
+are first used.
 
 >>> import numpy as np
 >>> near_duplicates(np.array([[1.0, 2, 3], [1, 2, 3], [-3, 1, 0], [0, -5, 1]]), least=0.9).pair
@@ -14,16 +15,20 @@ from learners.task_features.duplicates import NearDuplicates, near_duplicates
 
 if TYPE_CHECKING:
     from learners.task_features.cross_fitted import CrossFitted, cross_fitted_probabilities
+    from learners.task_features.gold_reading import GoldReading, read_by_gold
 
-__all__ = ["CrossFitted", "NearDuplicates", "cross_fitted_probabilities", "near_duplicates"]
+__all__ = [
+    "CrossFitted", "GoldReading", "NearDuplicates", "cross_fitted_probabilities", "near_duplicates",
+    "read_by_gold",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from learners.task_features import cross_fitted  # late: it loads scikit-learn
+    from learners.task_features import cross_fitted, gold_reading  # late: they load scikit-learn
 
-    return getattr(cross_fitted, name)
+    return getattr(cross_fitted if name in cross_fitted.__all__ else gold_reading, name)
 
 
 def __dir__() -> list[str]:

@@ -30,15 +30,15 @@ MEETINGS = {("holdout", "bounds"), ("selection", "private")}
 LATE = [
     "BoostedTrees", "CELLS", "ClassRatioEstimator", "ClusterNumber", "ClusteringRisk", "ConceptGraph",
     "ConfigError", "CrossFitted", "DecisionImage", "ErrorImage", "FPLA", "FeatureCover", "FloatingGate",
-    "Found", "GraphLDA", "HyperplaneCover", "ImageComparison", "JudgedLabels", "NearDuplicates",
-    "PairwiseRiskClustering", "PotentialSVC", "PotentialSVR", "PredictiveIndex", "PrivateHistogram",
-    "PrivateLogisticRegression", "PrivatePCA", "PsychometricFunction", "PsychometricPosterior",
-    "RelevanceVectorClassifier",
-    "RoutingError", "RunningConsensus", "Simulation", "StreamMonitor", "StreamedRatioEstimator",
-    "WorkerCards", "alarm_levels", "check_search", "cluster_number", "clustering_risk",
-    "compare_decision_images", "constant_rate_interval", "coulomb_kernel", "cross_fitted_probabilities",
-    "epsilon_path", "error_image_test", "near_duplicates", "penalized_risks", "plummer_kernel",
-    "psychometric_posterior",
+    "Found", "GoldReading", "GraphLDA", "HyperplaneCover", "ImageComparison", "JudgedLabels",
+    "NearDuplicates", "PairwiseRiskClustering", "PotentialSVC", "PotentialSVR", "PredictiveIndex",
+    "PrivateHistogram", "PrivateLogisticRegression", "PrivatePCA", "PsychometricFunction",
+    "PsychometricPosterior", "RelevanceVectorClassifier", "RoutingError", "RunningConsensus",
+    "Simulation", "StreamMonitor", "StreamedRatioEstimator", "WorkerCards", "alarm_levels",
+    "check_search", "cluster_number", "clustering_risk", "compare_decision_images",
+    "constant_rate_interval", "coulomb_kernel", "cross_fitted_probabilities", "epsilon_path",
+    "error_image_test", "near_duplicates", "penalized_risks", "plummer_kernel",
+    "psychometric_posterior", "read_by_gold",
 ]  # fmt: skip
 FACES = ["learners", *(f"learners.{name}" for name in SUBROOMS)]
 

@@ -8,8 +8,7 @@ if TYPE_CHECKING:
     from flows.stages.learning.archetypes import find_structure
     from flows.stages.learning.class_ratios import Published, published_in, why_no_features
     from flows.stages.learning.concepts import map_concepts
-    from flows.stages.learning.decision_images import find_decision_images
-    from flows.stages.learning.error_features import find_error_features
+    from flows.stages.learning.decision_images import find_decision_images, find_error_features
     from flows.stages.learning.potentials import potential_table
     from flows.stages.learning.psychometrics import find_psychometrics
     from flows.stages.learning.task_voices import (
@@ -18,14 +17,16 @@ if TYPE_CHECKING:
         join_voices,
         models_beside,
         of_models_alone,
+        panel_sentence,
+        read_panel,
         voices_sentence,
     )
 
 __all__ = [
     "Published", "beside_people", "find_decision_images", "find_error_features", "find_psychometrics",
     "find_structure", "hear_models", "join_voices", "map_concepts", "models_beside",
-    "of_models_alone", "potential_table",
-    "published_in", "voices_sentence", "why_no_features",
+    "of_models_alone", "panel_sentence", "potential_table", "published_in", "read_panel",
+    "voices_sentence", "why_no_features",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

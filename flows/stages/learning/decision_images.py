@@ -3,6 +3,10 @@
 For each class a linear classifier learns the consensus labels, this class against the others. What is shown
 is its pattern, not its weights: those also weigh features that only cancel noise. It is scaled to one
 standard deviation of the decision, so that the crowd's stands beside gold's.
+
+And which features go with its errors, by name: inside each true class the gold tasks that the consensus got
+wrong are compared with those it got right. The largest difference is judged by permutations, so that
+naming any feature where none matters has the level's chance.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from jaxtyping import Bool, Float, Int
 from flows.run import Crowd, Run
 from flows.tables import ColumnScale
 
-__all__ = ["find_decision_images"]
+__all__ = ["find_decision_images", "find_error_features"]
 
 MAX_TASKS, MAX_GOLD = 2_000, 1_000  # to learn from
 MAX_CLASSES = 6  # with most tasks
@@ -24,6 +28,9 @@ COMPONENTS = 100
 CHECKED = 5  # one of so many tasks is held out, to see what the line is worth
 N_HALVES = 10
 SHOWN = 15  # named features of each class
+LEVEL = 0.05
+MIN_WRONG = 2  # and as many right, in one class
+MAX_NAMED = 20
 
 
 def find_decision_images(
@@ -126,3 +133,45 @@ def _keep_clearest(image: dict[str, Any], names: tuple[str, ...]) -> None:
 def _short(values: Float[np.ndarray, " features"]) -> list[float]:
     """Numbers to four digits: pictures need no more."""
     return [float(f"{one:.4g}") for one in values]
+
+
+def find_error_features(run: Run, crowd: Crowd, label: Int[np.ndarray, " tasks"]) -> dict[str, Any]:
+    """Name the features that go with errors of these consensus labels, or say why none can be named."""
+    if crowd.tasks is None or not crowd.tasks.feature_names:
+        return {"why_not": "the tasks have no features"}
+    if run.settings.consensus.use_gold:
+        return {"why_not": "the gold was used, so it shows no errors"}
+    gold = crowd.gold_code()
+    known = np.flatnonzero(gold >= 0)
+    wrong = label[known] != gold[known]
+    kinds = [(wrong[gold[known] == one], one) for one in np.unique(gold[known])]
+    if not any(min(part.sum(), (~part).sum()) >= MIN_WRONG for part, _ in kinds):
+        return {
+            "why_not": f"no class has {MIN_WRONG} gold tasks wrong and {MIN_WRONG} right: "
+            f"{known.size:,} gold tasks, {int(wrong.sum()):,} of them wrong"
+        }
+    from learners import error_image_test  # SciPy's and NumPy's part of learners, where asked for
+
+    (rows,) = crowd.features_of(known)
+    rng = np.random.default_rng(run.settings.seed)
+    found = error_image_test(rows, gold[known], label[known], rng=rng)
+    place, feature = np.nonzero(found.p_value <= LEVEL)
+    order = np.lexsort((feature, -np.abs(found.statistic[place, feature])))
+    named = [
+        {
+            "class": str(crowd.labels.classes[found.classes[place[at]]]),
+            "feature": crowd.tasks.feature_names[feature[at]],
+            "t": float(found.statistic[place[at], feature[at]]),
+            "p_value": float(found.p_value[place[at], feature[at]]),
+        }
+        for at in order[:MAX_NAMED]
+    ]
+    return {
+        "why_not": None,
+        "level": LEVEL,
+        "n_features": rows.shape[1],
+        "n_wrong": int(found.n_wrong.sum()),
+        "n_right": int(found.n_right.sum()),
+        "n": len(order),
+        "named": named,
+    }

@@ -1,4 +1,4 @@
-"""Features of tasks, and answers of models beside people, as one more voice in the consensus.
+"""Features of tasks, and answers of models, as one more voice in the consensus.
 
 Models err together, and a consensus that counts them as workers believes them. So where there are people
 enough to learn from, the consensus is theirs, and the models' answers are a feature.
@@ -7,6 +7,8 @@ probabilities are weighed by labels held out (`quality.join_voice`), and it lear
 say. Tasks that no person has labelled teach it nothing; at the end it answers them, as sure of itself as the
 other tasks' calibrated confidence has taught it to be. Where the voice is heard, its tables name the labels
 that look wrong and tasks that came in twice.
+
+Where models alone have answered, gold takes the people's part: it teaches how their answers are to be read.
 """
 
 from __future__ import annotations
@@ -36,11 +38,12 @@ from quality import (
 )
 from quality.aggregation import decide
 from quality.choice import NamedAuto
+from quality.confidence import MIN_GOLD
 from quality.many_classes import NamedConsensus, needs_names
 
 __all__ = [
     "answers_as_features", "beside_people", "hear_models", "join_voices", "models_beside",
-    "of_models_alone", "voices_sentence",
+    "of_models_alone", "panel_sentence", "read_panel", "voices_sentence",
 ]  # fmt: skip
 
 ROUNDS = 3  # of a classifier that learns from labels and the one before it
@@ -157,6 +160,63 @@ def voices_sentence(found: dict[str, Any] | None) -> str:
     )
 
 
+def read_panel(
+    run: Run, crowd: Crowd, found: Aggregated, groups: Groups
+) -> tuple[Aggregated, dict[str, Any] | None]:
+    """Read the answers of models as gold teaches, where models alone have answered.
+
+    Return the consensus and what to say of it; None where a person has answered, the settings keep voices out
+    or use the gold otherwise, or fewer than 50 gold tasks are known.
+    """
+    kept, consensus = found.kept, found.consensus
+    if kept is None or isinstance(consensus, NamedConsensus | NamedAuto):
+        return found, None
+    if run.settings.consensus.use_gold or not run.settings.models_join:
+        return found, None
+    judges = np.unique(kept.worker)
+    gold = np.where(np.diff(kept.task_start) > 0, crowd.gold_code(), -1)
+    if not np.isin(judges, crowd.model_codes()).all() or np.count_nonzero(gold >= 0) < MIN_GOLD:
+        return found, None
+    from learners import read_by_gold  # scikit-learn, for such runs alone
+
+    answers = np.full((kept.n_tasks, len(judges)), -1)
+    answers[kept.task, np.searchsorted(judges, kept.worker)] = kept.label
+    rng = np.random.default_rng(run.settings.seed)
+    reading = read_by_gold(answers, consensus.posterior, gold, rng=rng)
+    label, tied = decide(reading.probabilities)
+    belief = {"posterior": reading.probabilities, "label": label, "tied": tied}
+    likeliest = replace(consensus, **belief)  # type: ignore[type-var]  # results are dataclasses
+    read = decided(likeliest, run.settings.believed.loss)
+    with_it, without = accuracy(read.label, gold), accuracy(consensus.label, gold)
+    facts = {
+        "n_models": len(judges),
+        "n_gold": reading.n_gold,
+        "consensus_weight": reading.consensus_weight,
+        "n_turned": int(np.count_nonzero(read.label != consensus.label)),
+        "with": with_it.value,
+        "without": without.value,
+    }
+    joined = replace(
+        found,
+        consensus=read,
+        fitted=_with_belief(found.fitted, read),
+        tasks=task_report(kept, read.posterior),
+        support=task_support(kept, read.posterior, groups=groups),
+        alone=found.of_labels,
+    )
+    return joined, facts
+
+
+def panel_sentence(found: dict[str, Any] | None) -> str:
+    """Say what gold taught of models' answers, as the end of a sentence, from `consensus.json`."""
+    if found is None:
+        return ""
+    return (
+        f"; answers of {found['n_models']:,} models, read as {found['n_gold']:,} gold tasks teach, turned "
+        f"{found['n_turned']:,} tasks ({found['without']:.1%} right without that)"
+    )
+
+
 class Voice(NamedTuple):
     """What a classifier says of each task, and which tasks it answers alone: nobody labelled them."""
 
@@ -259,8 +319,8 @@ def _answered(
 Found = TypeVar("Found")
 
 
-def _with_belief(consensus: Found, heard: JoinedVoice) -> Found:
-    """The same result with the belief by labels and features."""
+def _with_belief(consensus: Found, heard: JoinedVoice | Consensus) -> Found:
+    """The same result with another belief."""
     belief = {name: getattr(heard, name) for name in ("posterior", "label", "tied")}
     return replace(consensus, **belief)  # type: ignore[type-var]  # results are dataclasses
 

@@ -11,7 +11,7 @@ import pytest
 from flows.pipeline import run_pipeline
 from flows.run import Crowd
 from flows.settings import load_settings
-from flows.stages.learning.error_features import find_error_features
+from flows.stages.learning.decision_images import find_error_features
 from flows.tables import Gold, TaskTable
 from quality import encode
 

@@ -16,7 +16,7 @@ from flows.pipeline import run_pipeline
 from flows.settings import ConsensusSettings, SettingsError
 from flows.settings.settings import load_settings
 from flows.stages.consensus import consensus_verdict
-from flows.stages.learning.task_voices import hear_models, voices_sentence
+from flows.stages.learning.task_voices import hear_models, panel_sentence, voices_sentence
 from quality import CrowdLabels, calibrate, encode
 
 HEAD = """\
@@ -378,3 +378,62 @@ def test_models_leave_the_peoples_tasks_no_worse_and_are_no_surer_than_right_on_
         held.append(np.mean((joined.label == truth)[150:]))
     assert np.mean(held) - 0.25 < np.mean(sure) < np.mean(held) + 0.1  # a standard error of .02
     assert np.mean(held) > 0.3 + right / 2
+
+
+def models_alone(folder: Path, *, n_gold: int = 100, settings: str = "", people: int = 0) -> Path:
+    """The four models alone, whose one mind takes c for a, and gold of some tasks; people on the first."""
+    path = without_people(with_models(folder, settings=settings), people)
+    truth = dict(line.split(",") for line in (folder / "gold.csv").read_text("utf-8").split()[1:])
+    file, rng = folder / "labels.csv", np.random.default_rng(5)
+    head, *rows = file.read_text("utf-8").split()
+    for at, row in enumerate(rows):
+        worker, task, _ = row.split(",")
+        if worker.startswith("m"):
+            said = truth[task] if worker == "m3" else truth[task].replace("c", "a")
+            said = said if rng.random() < 0.9 else "abc"[rng.integers(3)]
+            rows[at] = f"{worker},{task},{said}"
+    file.write_text("\n".join([head, *rows]) + "\n", encoding="utf-8")
+    gold = [f"{task},{true}" for task, true in list(truth.items())[:n_gold]]
+    (folder / "gold.csv").write_text("\n".join(["task,label", *gold]) + "\n", encoding="utf-8")
+    return path
+
+
+def right_after(folder: Path, path: Path, n_gold: int) -> float:
+    """Share of the tasks without gold whose label is right."""
+    truth = campaign(path.parent / "again").with_name("gold.csv").read_text("utf-8").split()[1:]
+    pairs = zip(labels_of(folder)[n_gold:], truth[n_gold:], strict=True)
+    return float(np.mean([label == line.split(",")[1] for label, line in pairs]))
+
+
+def test_a_panel_of_models_is_read_as_gold_teaches(tmp_path: Path) -> None:
+    (tmp_path / "again").mkdir()
+    path = models_alone(tmp_path)
+    folder, found = run(path)
+    read = found["panel"]
+    assert (read["n_models"], read["n_gold"]) == (4, 100)
+    assert read["with"] > read["without"] + 0.1
+    assert found["gold"]["accuracy"] == read["with"]
+    path.write_text(path.read_text("utf-8") + '[consensus]\nfeatures = "ignore"\n', "utf-8")
+    before, ignored = run(path)
+    assert ignored["panel"] is None
+    assert right_after(folder, path, 100) > right_after(before, path, 100) + 0.15
+    rows = pq.read_table(folder / "consensus.parquet").to_pylist()[100:]
+    sure = np.mean([row["confidence"] for row in rows])
+    assert abs(sure - right_after(folder, path, 100)) < 0.08
+    assert "read as 100 gold tasks teach, turned" in consensus_verdict(found)
+    assert "What gold teaches of the models’ answers" in (folder / "report.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"n_gold": 49}, "too little gold to teach"),
+        ({"people": 40}, "people have answered too"),
+        ({"settings": "[consensus]\nuse_gold = true\n"}, "the gold is used otherwise"),
+        ({"settings": LOCAL + '[privacy]\nepsilon = 4.0\nunit = "task"\n'}, "its labels would move others"),
+    ],
+)  # fmt: skip
+def test_models_are_not_read_by_gold_where(tmp_path: Path, given: dict[str, Any], why: str) -> None:
+    _, found = run(models_alone(tmp_path, **given))
+    assert found["panel"] is None, why
+    assert panel_sentence(None) == ""
