@@ -31,10 +31,6 @@ class Sections(Protocol):
         """The tables."""
 
     @property
-    def engine(self) -> Any:
-        """Where labels and features are streamed."""
-
-    @property
     def model(self) -> Any:
         """The private model."""
 
@@ -79,8 +75,6 @@ def why_voices_stay_out(settings: Sections) -> str | None:
     """
     if settings.input.several is not None:
         return "several classes may hold for a task, and a classifier tells apart what excludes each other"
-    if settings.engine is not None:
-        return "[engine] streams features and labels, and a classifier needs them in memory"
     if settings.privacy is not None and settings.privacy.unit not in JOINABLE:
         return (
             f'with privacy.unit = "{settings.privacy.unit}" the features and labels of one task could '

@@ -97,7 +97,7 @@ def _naming_the_extra() -> Iterator[None]:
 
 def save_fit(path: Path, fit: EMFit) -> None:
     """Write the state of a fit, whole or not at all."""
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     state = np.array([fit.log_likelihood, fit.n_iter, fit.converged], dtype=np.float64)
     arrays = {"prior": fit.prior, "table": fit.table, "counts": fit.counts, "mass": fit.mass}
     if fit.shared is not None:

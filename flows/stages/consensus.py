@@ -67,15 +67,15 @@ def aggregate(run: Run) -> str:
         crowd = labels.crowd
         groups = group_codes(run, crowd)
         keep = kept_workers(run, crowd)
-        models = models_beside(run, crowd, keep)
+        whole = labels.whole()
+        models = models_beside(run, crowd, whole, keep)
         keep[models] = False  # their answers are a voice beside the people's labels
         found = labels.aggregate(keep, groups)
         run.waits_for("what features and models say of each task")
-        found, voices = join_voices(run, crowd, found, groups, models)
+        found, voices = join_voices(run, crowd, whole, found, groups, models)
         found, panel = read_panel(run, crowd, found, groups)
         run.waits_for("the check against gold")
         gold = _gold_check(run, labels, found, groups)
-        whole = labels.whole() if run.settings.report.archetypes else None
         run.waits_for("how far each label can be believed")
         sure = _calibrated(run, crowd, found)
         refused = _models_alone(run, crowd, found, sure)

@@ -163,7 +163,7 @@ class ShardedLabels:
     def judge(self, filtered: Filtered | FilteredDishonest, groups: Groups) -> Judged:
         """Put together what labels, filter, consensus and gold say about each worker."""
         keep, start = filtered.keep, start_of(self.run, self.crowd.labels)
-        rule = self._rule(self.engine.keep_workers(keep), groups, KEPT_FITS, start)
+        rule = self._rule(self.engine.keep_workers(keep), groups, _fits_of(keep), start)
         self.run.waits_for("what each worker did, over shards")
         sums = crowd_sums(self.engine, keep, rule.posterior, rule.parameters)
         shared = self._shared_loads(sums)
@@ -176,7 +176,7 @@ class ShardedLabels:
         """Find one label per task from the labels of the workers kept, one vote for each group."""
         kept, labels = self.engine.keep_workers(keep), self.crowd.labels
         start = start_of(self.run, labels)
-        rule = self._rule(kept, groups, KEPT_FITS, start)
+        rule = self._rule(kept, groups, _fits_of(keep), start)
         self.run.waits_for("the consensus, over shards")
         posterior = rule.over(kept)
         result, fitted = self._result(rule, kept, posterior, groups)
@@ -373,6 +373,14 @@ class ShardedLabels:
         entropy, margin = (whole[name].round(DECIMALS) for name in ("entropy", "margin"))
         hardest = np.lexsort((whole["n_labels"], -entropy, margin)).astype(np.int32)
         return replace(part, **whole, hardest=hardest, tasks=labels.tasks)
+
+
+def _fits_of(keep: Bool[np.ndarray, " workers"]) -> str:
+    """The folder of the fits to these workers' labels.
+
+    The consensus may leave out models that are judged, so that their number tells the two tables apart.
+    """
+    return f"{KEPT_FITS}/{np.count_nonzero(keep)}"
 
 
 def _result_of(

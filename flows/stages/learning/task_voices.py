@@ -22,7 +22,7 @@ from jaxtyping import Bool, Float, Float64, Int
 
 from flows.aggregators import consensus_of, decided
 from flows.run import Crowd, Run
-from flows.settings import ConsensusSettings, why_features_stay_out
+from flows.settings import ConsensusSettings, Settings, why_features_stay_out
 from flows.stages.labels import Aggregated, Groups
 from flows.tables import arrow_table
 from quality import (
@@ -43,7 +43,7 @@ from quality.many_classes import NamedConsensus, needs_names
 
 __all__ = [
     "answers_as_features", "beside_people", "hear_models", "join_voices", "models_beside",
-    "of_models_alone", "panel_sentence", "read_panel", "voices_sentence",
+    "of_models_alone", "panel_sentence", "read_panel", "voices_sentence", "why_unlearned",
 ]  # fmt: skip
 
 ROUNDS = 3  # of a classifier that learns from labels and the one before it
@@ -53,17 +53,17 @@ SHOWN = 10
 
 
 def models_beside(
-    run: Run, crowd: Crowd, keep: Bool[np.ndarray, " workers"]
+    run: Run, crowd: Crowd, whole: CrowdLabels | None, keep: Bool[np.ndarray, " workers"]
 ) -> Int[np.ndarray, " models"]:
     """Return the codes of the models kept whose answers are to be a voice beside the people's labels.
 
-    None of them is where the settings speak against it, people have labelled too few tasks, or there are
-    too many classes for a classifier.
+    None of them is where the settings speak against it, the table is too large to be held whole, people
+    have labelled too few tasks, or there are too many classes for a classifier.
     """
-    if not run.settings.models_join or needs_names(crowd.labels):
+    if not run.settings.models_join or whole is None or needs_names(whole):
         return np.zeros(0, dtype=np.int64)
     models = crowd.model_codes()
-    joining: np.ndarray = models[keep[models] & beside_people(crowd.labels, models, keep)]
+    joining: np.ndarray = models[keep[models] & beside_people(whole, models, keep)]
     return joining
 
 
@@ -99,26 +99,31 @@ def answers_as_features(
 
 
 def join_voices(
-    run: Run, crowd: Crowd, found: Aggregated, groups: Groups, models: Int[np.ndarray, " models"]
+    run: Run,
+    crowd: Crowd,
+    whole: CrowdLabels | None,
+    found: Aggregated,
+    groups: Groups,
+    models: Int[np.ndarray, " models"],
 ) -> tuple[Aggregated, dict[str, Any] | None]:
     """Join features of tasks, and models' answers, with the consensus; return it and what to say of them.
 
     The second is None where there are neither or the settings ignore them.
     """
-    chosen, settings = run.settings.consensus, run.settings
+    chosen = run.settings.consensus
     has_features = crowd.tasks is not None and bool(crowd.tasks.feature_names)
     if chosen.features == "ignore" or not (has_features or models.size):
         return found, None
-    why = why_features_stay_out(settings) if has_features else None
-    if why is None and crowd.labels.n_tasks < MIN_TASKS:
-        why = f"fewer than {MIN_TASKS} labelled tasks are too few to learn from"
     if isinstance(found.consensus, NamedConsensus | NamedAuto):
         return found, {"why_not": "there are too many classes for a classifier to learn them"}
+    why = why_unlearned(run.settings, crowd) if has_features else None
     kept = found.kept
-    if kept is None or (why is not None and not models.size):
+    if kept is None or whole is None:
+        return found, {"why_not": why or "there are more labels than engine.whole_labels"}
+    if why is not None and not models.size:
         return found, {"why_not": why}
     own = crowd.label_features() if has_features and why is None else None
-    answers = answers_as_features(crowd.labels, models)
+    answers = answers_as_features(whole, models)
     features = answers if own is None else np.column_stack([own, answers])
     heard, voice = _heard(run, crowd, found.consensus, kept.merge_workers(groups), features)
     facts = _facts(crowd, found, heard, voice) | {
@@ -128,17 +133,24 @@ def join_voices(
     facts |= {"duplicates": None} if own is None else _duplicates(run, crowd, own, heard.label)
     if not (heard.heard or voice.alone.any()):
         return found, facts
-    joined = replace(
-        found,
-        consensus=_with_belief(found.consensus, heard),
-        fitted=_with_belief(found.fitted, heard),
-        tasks=task_report(kept, heard.posterior),
-        support=task_support(kept, heard.posterior, groups=groups),
-        alone=found.consensus.label,
-    )
+    joined = _believing(crowd, found, kept, groups, heard)
     table = _voice_table(crowd, found.consensus, heard, voice)
     run.write_table("task_voices.parquet", table)
     return joined, facts | {"suspected": _suspected(table)}
+
+
+def why_unlearned(settings: Settings, crowd: Crowd) -> str | None:
+    """Return why a classifier does not learn from these tasks' features, or None."""
+    why = why_features_stay_out(settings)
+    if why is not None:
+        return why
+    n_tasks = crowd.labels.n_tasks
+    if n_tasks < MIN_TASKS:
+        return f"fewer than {MIN_TASKS} labelled tasks are too few to learn from"
+    size = 8 * n_tasks * len(crowd.table.feature_names)
+    if settings.engine is not None and size > settings.engine.memory_gb * 1e9:
+        return f"features of {n_tasks:,} tasks are {size / 1e9:.1f} GB, more than engine.memory_gb"
+    return None
 
 
 def voices_sentence(found: dict[str, Any] | None) -> str:
@@ -196,15 +208,7 @@ def read_panel(
         "with": with_it.value,
         "without": without.value,
     }
-    joined = replace(
-        found,
-        consensus=read,
-        fitted=_with_belief(found.fitted, read),
-        tasks=task_report(kept, read.posterior),
-        support=task_support(kept, read.posterior, groups=groups),
-        alone=found.of_labels,
-    )
-    return joined, facts
+    return _believing(crowd, found, kept, groups, read), facts
 
 
 def panel_sentence(found: dict[str, Any] | None) -> str:
@@ -314,6 +318,30 @@ def _answered(
     )
     said = Voice(np.where(alone, answers, voice.probabilities), voice.alone)
     return replace(answered, label=label, tied=tied), said
+
+
+def _believing(
+    crowd: Crowd,
+    found: Aggregated,
+    kept: CrowdLabels,
+    groups: Groups,
+    belief: JoinedVoice | Consensus,
+) -> Aggregated:
+    """The consensus with another belief, and what follows from that."""
+    counts = found.class_counts
+    if counts is not None:
+        _, group = crowd.labelled_groups()
+        cell = group.astype(np.int64) * kept.n_classes + belief.label
+        counts = np.bincount(cell, minlength=counts.size).reshape(counts.shape)
+    return replace(
+        found,
+        consensus=_with_belief(found.consensus, belief),
+        fitted=_with_belief(found.fitted, belief),
+        tasks=task_report(kept, belief.posterior),
+        support=task_support(kept, belief.posterior, groups=groups),
+        class_counts=counts,
+        alone=found.of_labels,
+    )
 
 
 Found = TypeVar("Found")

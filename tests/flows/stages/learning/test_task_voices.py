@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,10 +15,15 @@ from pyarrow.csv import read_csv
 
 from flows.aggregators import consensus_of
 from flows.pipeline import run_pipeline
-from flows.settings import ConsensusSettings, SettingsError
+from flows.settings import ConsensusSettings, Settings, SettingsError
 from flows.settings.settings import load_settings
 from flows.stages.consensus import consensus_verdict
-from flows.stages.learning.task_voices import hear_models, panel_sentence, voices_sentence
+from flows.stages.learning.task_voices import (
+    hear_models,
+    panel_sentence,
+    voices_sentence,
+    why_unlearned,
+)
 from quality import CrowdLabels, calibrate, encode
 
 HEAD = """\
@@ -136,7 +143,6 @@ OUT = [
         'privacy.unit = "subject"',
     ),
     (BUDGET.replace("4", "40") + "[model]\nnorm_bound = 4.0\n", "", "[model] trains on features"),
-    ('[engine]\nkind = "local"\n[filter]\nn_workers = 0\n', "", "[engine] streams features"),
 ]
 
 
@@ -147,9 +153,6 @@ def test_features_stay_out_where_something_rests_on_their_being_apart(
     """By default they stay out and the report says why; asked to join, the settings are refused."""
     subject = 'subject = "group"\n' if "subject" in text else ""
     path = campaign(tmp_path, settings=subject + text + more)
-    if "[engine]" in text:  # which reads shards from Parquet
-        pq.write_table(read_csv(tmp_path / "labels.csv"), tmp_path / "labels.parquet")
-        path.write_text(path.read_text("utf-8").replace("labels.csv", "labels.parquet"), "utf-8")
     folder, found = run(path)
     assert why in found["features"]["why_not"]
     assert not (folder / "task_voices.parquet").exists()
@@ -159,6 +162,62 @@ def test_features_stay_out_where_something_rests_on_their_being_apart(
     path.write_text(HEAD + subject + text + asked, encoding="utf-8")
     with pytest.raises(SettingsError, match=r'consensus.features = "join" cannot be'):
         load_settings(path)
+
+
+ENGINE = '[engine]\nkind = "local"\nshard_labels = 200\n'
+SIMPLE = '[consensus]\naggregator = "dawid_skene"\n[filter]\nn_workers = 0\n'
+
+
+def on_shards(path: Path, engine: str = ENGINE) -> Path:
+    """The same campaign on shards, which are read from Parquet."""
+    folder = path.parent
+    pq.write_table(read_csv(folder / "labels.csv"), folder / "labels.parquet")
+    text = path.read_text("utf-8").replace("labels.csv", "labels.parquet")
+    path.write_text(text + engine, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    "voice", ["features", "models beside people", "models alone, read by gold"]
+)
+def test_voices_on_shards_say_what_they_say_in_one_process(tmp_path: Path, voice: str) -> None:
+    make = {"features": campaign, "models beside people": with_models}.get(voice, models_alone)
+    found = []
+    for name in ("one", "shards"):
+        (tmp_path / name).mkdir()
+        path = make(tmp_path / name, settings=BUDGET + SIMPLE)
+        folder, facts = run(path if name == "one" else on_shards(path))
+        said = {key: facts[key] for key in ("features", "panel", "gold", "n_models_alone")}
+        found.append((labels_of(folder), json.dumps(said)))
+    (labels, said), (on_them, said_there) = found
+    assert on_them == labels
+    assert re.sub(r"\.\d+", "", said_there) == re.sub(r"\.\d+", "", said)
+    counts = pq.read_table(folder / "class_counts.parquet").to_pylist()
+    by_class = {one: sum(row["n"] for row in counts if row["class"] == one) for one in "abc"}
+    assert by_class == {one: labels.count(one) for one in "abc"}
+
+
+def test_tables_too_large_to_be_held_have_no_voices(tmp_path: Path) -> None:
+    limit = ENGINE + "whole_labels = 899\n"
+    (tmp_path / "features").mkdir()
+    _, found = run(on_shards(campaign(tmp_path / "features", settings=SIMPLE), limit))
+    assert found["features"] == {"why_not": "there are more labels than engine.whole_labels"}
+    (tmp_path / "models").mkdir()
+    _, found = run(on_shards(with_models(tmp_path / "models", settings=SIMPLE), limit))
+    assert found["features"] is None
+    assert found["panel"] is None
+
+
+def test_features_beyond_the_engines_memory_stay_out() -> None:
+    settings = Settings(
+        name="c", input={"labels": "labels.csv", "tasks": ["tasks.csv"]}, engine={"memory_gb": 0.1}
+    )
+    names = SimpleNamespace(feature_names=("x", "y"))
+    sizes = {6_250_000: None, 6_250_001: "features of 6,250,001 tasks are 0.1 GB, more than engine"}
+    for n_tasks, why in sizes.items():
+        crowd: Any = SimpleNamespace(labels=SimpleNamespace(n_tasks=n_tasks), table=names)
+        said = why_unlearned(settings, crowd)
+        assert said is None if why is None else said.startswith(why)
 
 
 def test_private_features_stay_out_of_counts_that_are_published(tmp_path: Path) -> None:
