@@ -29,11 +29,13 @@ from quality.agreement.alpha_jackknife import (
 from quality.agreement.alternative_annotator import AltTest, alt_test
 from quality.agreement.kappas import ChanceCorrected, fleiss_kappa, gwet_ac1
 from quality.agreement.votes_alike import (
-    WeighedSums,
     alpha_of,
     alpha_sums,
     beyond_chance,
     reliability_of_votes,
+)
+from quality.agreement.weighed_votes import (
+    WeighedSums,
     vote_weights,
     votes_like_others,
     weighed_reliability,
