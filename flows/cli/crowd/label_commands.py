@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -25,6 +24,7 @@ from flows.cli.root import (
     app,
     kept_input,
     mistakes,
+    number_cell,
     print_line,
     print_reading,
     reading_of_options,
@@ -194,20 +194,15 @@ def worker_rows(
         [
             str(labels.workers[w]),
             str(found.n_labels[w]),
-            _number(found.agreement[w], 2),
-            _number(found.soft_penalty[w], 3),
+            number_cell(found.agreement[w], 2),
+            number_cell(found.soft_penalty[w], 3),
             str(found.hard_penalty[w]),
-            _number(found.reputation[w], 2),
+            number_cell(found.reputation[w], 2),
             found.reason[w],
         ]
         for w in order
     ]
     return header, rows
-
-
-def _number(value: float, digits: int) -> str:
-    """Return the number to so many digits; blank where it is undefined."""
-    return f"{value:.{digits}f}" if math.isfinite(value) else ""
 
 
 def consensus_rows(
@@ -263,7 +258,7 @@ def consensus_rows(
         [
             str(labels.tasks[t]),
             str(labels.classes[consensus.label[t]]),
-            _number(confidence[t], 4),
+            number_cell(confidence[t]),
             "tie" if consensus.tied[t] else "",
             str(n_labels[t]),
         ]
