@@ -153,7 +153,7 @@ class _Record:
         )  # fmt: skip
 
     def of(self, digest: np.ndarray, group: np.ndarray) -> Cohorts:
-        """What is recorded of these tasks."""
+        """Return what is recorded of these tasks."""
         met = np.isin(digest, self.task)
         cohort, use = (np.full(digest.size, -1, np.int64) for _ in range(2))
         place = np.searchsorted(self.task, digest[met])

@@ -152,7 +152,7 @@ def _released(ledger: Ledger, dataset: str, records: int) -> dict[str, set[tuple
 
 
 def _kind(partition: str) -> str:
-    """What a partition's cells are: the first word of its name."""
+    """Return what a partition's cells are: the first word of its name."""
     return partition.partition(":")[0]
 
 

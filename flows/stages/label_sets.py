@@ -172,7 +172,7 @@ def _joined(
 def _cell_table(
     answers: MultiLabels, found: MultiLabelConsensus, given: Int64[np.ndarray, "tasks classes"]
 ) -> pa.Table:
-    """One row per task and class that somebody gave, or gold says: the probability that it holds."""
+    """Return a row per task and class that a worker or gold gave it: how likely the class holds."""
     task = np.repeat(np.arange(answers.n_tasks), np.diff(found.start))
     return arrow_table(
         {
@@ -226,7 +226,7 @@ def _class_rows(
     entropy: Float64[np.ndarray, "tasks classes"],
     gain: Float64[np.ndarray, " classes"],
 ) -> list[dict[str, Any]]:
-    """What is known of each class, in the order of the classes."""
+    """Return what is known of each class, in the order of the classes."""
     given = np.bincount(answers.label, minlength=answers.n_classes)
     return [
         {

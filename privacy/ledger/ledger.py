@@ -320,7 +320,7 @@ class Ledger:
     def _told(
         self, asked: Sequence[Request], released: Sequence[tuple[int, str, bool]]
     ) -> tuple[Release[Json], ...]:
-        """What was released, with the facts of the day it was paid where a key published it."""
+        """Return the releases, with the facts of the day they were paid where a key published them."""
         asks = list(zip(asked, released, strict=True))
         keyed = {entry for request, (entry, *_) in asks if request.contents is not None}
         published = {}

@@ -216,7 +216,7 @@ def _check_shapes(
 def _reasons(
     filtered: Filtered | FilteredDishonest, numbers: dict[str, np.ndarray], named: list[str]
 ) -> tuple[str, ...]:
-    """One sentence per worker."""
+    """Return a sentence per worker."""
     chance = [""] * len(filtered.keep)  # that an honest worker gets as much
     if isinstance(filtered, FilteredDishonest):
         chance = [f" (p-value {p_value:.2g})" for p_value in filtered.p_value.tolist()]

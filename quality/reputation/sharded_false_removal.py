@@ -348,7 +348,7 @@ def _n_classes(shard: LabelShard, _: object) -> int:
 
 
 def _about_reliability(shard: LabelShard, asked: tuple[_Believed, _Some]) -> Sums:
-    """What a shard adds to the mass of the classes, and to log-likelihoods on the grid."""
+    """Return what a shard adds to the mass of the classes, and to log-likelihoods on the grid."""
     believed, some = asked
     right = np.empty(shard.n_labels)
     mass = ask_right(shard, TaskAnswers.of(shard), believed.log_odds, believed.prior, right)
@@ -381,7 +381,7 @@ def _others_in(shard: LabelShard, believed: _Believed) -> OtherAnswers:
 
 
 def _moments(shard: LabelShard, asked: tuple[_Believed, _Some]) -> Sums:
-    """What a shard adds to the moments of some workers' penalties."""
+    """Return what a shard adds to the moments of some workers' penalties."""
     believed, some = asked
     owner = some.place[shard.worker]
     return (moments_of_owners(_others_in(shard, believed), owner, len(some.worker)),)

@@ -255,7 +255,7 @@ def _gate_json(
     question: str,
     trained: dict[str, Any],
 ) -> dict[str, Any]:
-    """What the holdout answered; calls, refutations and price are those of all gates with its rows."""
+    """Return what the holdout answered; calls, refutations and price are those of all gates with its rows."""
     return {
         "threshold": learning.judge.threshold,
         "sigma": learning.judge.sigma,

@@ -241,7 +241,7 @@ def _gate_json(
     privacy: PrivacySettings | None,
     trained: dict[str, Any],
 ) -> dict[str, Any]:
-    """What fresh holdouts answered, with the fields of the reusable one; none is asked twice."""
+    """Return what fresh holdouts answered, with the fields of the reusable one; none is asked twice."""
     planned = 0 if privacy is None else privacy.planned_runs
     return {
         "threshold": round(verdict.threshold, 4),
