@@ -272,10 +272,10 @@ def _gold_check(
 
 
 def _macro_f1(
-    truth: Bool[np.ndarray, "gold classes"], said: Bool[np.ndarray, "gold classes"]
+    truth: Bool[np.ndarray, "gold classes"], chosen: Bool[np.ndarray, "gold classes"]
 ) -> float:
-    """The mean over classes of the harmonic mean of precision and recall; of classes that occur."""
-    both, either = (truth & said).sum(axis=0), truth.sum(axis=0) + said.sum(axis=0)
+    """Return the mean, over classes that occur, of the harmonic mean of precision and recall."""
+    both, either = (truth & chosen).sum(axis=0), truth.sum(axis=0) + chosen.sum(axis=0)
     f1: float = (2 * both[either > 0] / either[either > 0]).mean() if either.any() else 0.0
     return float(f1)
 
