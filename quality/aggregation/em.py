@@ -408,7 +408,7 @@ class TablePasses:
         return counts, mass
 
     def _pass(self, prior: Mass, table: Counts, keep: Float64[np.ndarray, "kept classes"]) -> Sums:
-        """Go over all chunks once; `keep` takes the posteriors unless it is empty."""
+        """One pass over all chunks; `keep` takes the posteriors unless it is empty."""
         flat = np.ascontiguousarray(table).reshape(-1)
         rows = self.task_start, self.place, self.gold
         few = len(prior) == self.shape[1] <= UNROLLED

@@ -61,9 +61,8 @@ __all__ = ["filter_dishonest_by_shards"]
 
 AT_ONCE = 16_000_000  # labels of some workers that are brought together, each in some 30 bytes
 MANY_AT_ONCE = 250_000  # workers whose likelihoods or moments are added up together
-BLOCK = (
-    16_384  # of them whose likelihoods are multiplied meanwhile: six megabytes, which a cache holds
-)
+# of them whose likelihoods are multiplied meanwhile: six megabytes, which a cache holds
+BLOCK = 16_384
 
 
 @check_arguments

@@ -147,9 +147,8 @@ def _corrected(run: Run, published: Published, size: Float[np.ndarray, " bags"])
     facts = run.read_json("corrected_shares.json")
     if "skipped" in facts:
         return published
-    rows = run.read_table("corrected_shares.parquet")[
-        : len(published.classes)
-    ]  # all groups together
+    # all groups together
+    rows = run.read_table("corrected_shares.parquet")[: len(published.classes)]
     found = unmixed_shares(
         published.proportions, np.broadcast_to(published.noise, (size.size, *published.noise.shape[1:])),
         weight=size, share=numpy_array(rows.column("share")),
