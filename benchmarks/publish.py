@@ -29,9 +29,8 @@ def publish(
 
     The note describes how the figures were measured.
     """
-    command = (
-        sys._getframe(1).f_globals["__spec__"].name
-    )  # the module that called, though run by -m
+    # the module that called, though run by -m
+    command = sys._getframe(1).f_globals["__spec__"].name
     table = Table(*header, title=title, title_justify="left")
     for row in rows:
         table.add_row(*row)

@@ -128,11 +128,8 @@ ROWS = (
     ),
 )
 AGGREGATORS = {row.name: row for row in ROWS}
-DEFAULTS = (
-    "auto",
-    "hierarchical_dawid_skene",
-    "dawid_skene",
-)  # the best first; see `default_aggregator`
+# the best first; see `default_aggregator`
+DEFAULTS = ("auto", "hierarchical_dawid_skene", "dawid_skene")
 ORDERED = "ordinal_crowd"  # the default where classes are ordered, and for these alone
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import os
 import secrets
 import shutil
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "KEY", "OutputError", "OutputFile", "encoding_by_mark", "file_digest", "forget_pages", "map_texts",
-    "open_text",
-    "output_folder", "state_key", "sync_folder", "write_arrays", "write_whole",
+    "open_text", "output_folder", "state_key", "sync_folder", "text_parts", "write_arrays",
+    "write_whole",
 ]  # fmt: skip
 
 MARKS = {  # the longer first: one of UTF-32 begins as one of UTF-16 does
@@ -40,6 +40,7 @@ FULL = {errno.ENOSPC, errno.EDQUOT}
 HEADER = 30 + 20  # bytes of an archive's entry before its array, besides its name and the padding
 PADDING, ALIGNED = 0xD935, 64  # the field's public number; bytes
 MAPPED = WeakSet[mmap.mmap]()  # files of texts that somebody still looks at
+TEXTS_AT_ONCE = 2**20  # of which there are Python objects
 NO_HARD_LINKS = {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK}
 
 
@@ -298,6 +299,22 @@ def forget_pages() -> None:
     if hasattr(mmap, "MADV_DONTNEED"):  # not on every system
         for mapped in tuple(MAPPED):
             mapped.madvise(mmap.MADV_DONTNEED)
+
+
+def text_parts(texts: np.ndarray) -> Iterator[list[str]]:
+    """Yield texts in their order, a million at a time, and give pages of mapped ones back after each part.
+
+    Python objects of all names of a hundred million labels would be gigabytes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> list(text_parts(np.array(["ann", "bob"])))
+    [['ann', 'bob']]
+    """
+    for at in range(0, len(texts), TEXTS_AT_ONCE):
+        yield list(map(str, texts[at : at + TEXTS_AT_ONCE].tolist()))
+        forget_pages()
 
 
 def file_digest(path: Path, key: bytes) -> str:

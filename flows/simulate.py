@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -53,6 +53,9 @@ gold = "gold.csv"
 """
 SETS_SETTINGS = 'several = "|"\nnothing = "none"\n'
 NAMES = ("labels.csv", "tasks.csv", "gold.csv", "settings.toml")
+
+Tables: TypeAlias = dict[str, dict[str, Iterable[object]]]
+"""The columns of each file, by name."""
 
 
 def copy_sample(folder: Path) -> Path:
@@ -90,13 +93,12 @@ def write_campaign(folder: Path, *, seed: int, force: bool = False) -> Campaign:
     campaign = simulate_campaign(rng=np.random.default_rng(seed))
     for name, columns in _tables(campaign).items():
         outputs[name].write(partial(_write, columns))
-    _copy(
-        "settings.toml", outputs["settings.toml"]
-    )  # the sample is simulated too, with these classes
+    # the sample is simulated too, with these classes
+    _copy("settings.toml", outputs["settings.toml"])
     return campaign
 
 
-def _tables(campaign: Campaign) -> dict[str, dict[str, Iterable[object]]]:
+def _tables(campaign: Campaign) -> Tables:
     """Return the campaign's tables by file name, each as columns by name."""
     classes = campaign.classes
     times = (START + timedelta(seconds=int(second)) for second in campaign.label_time)
@@ -165,8 +167,8 @@ def write_crowd(
     named = "{}".format if ordered else "class-{}".format
     classes = np.array([named(code + ordered) for code in range(n_classes)])
     tasks, workers = _names("t", n_tasks), _names("w", len(crowd.kind))
-    gold = np.sort(rng.permutation(n_tasks)[: round(GOLD_SHARE * n_tasks)])
-    tables: dict[str, dict[str, Iterable[object]]] = {
+    gold = _gold_tasks(n_tasks, rng)
+    tables: Tables = {
         "labels.csv": {
             "worker": workers[crowd.worker],
             "task": tasks[crowd.task],
@@ -178,13 +180,7 @@ def write_crowd(
             "worker": workers, "kind": crowd.kind, "accuracy": _shares(crowd.accuracy),
         },
     }  # fmt: skip
-    output_folder(folder / "truth")
-    outputs = {name: OutputFile(folder / name, force=force) for name in (*tables, "settings.toml")}
-    for name, columns in tables.items():
-        outputs[name].write(partial(_write, columns))
-    settings = CROWD_SETTINGS.format(classes=json.dumps(classes.tolist()))
-    settings += "order = true\n" if ordered else ""
-    outputs["settings.toml"].write(lambda aside: aside.write_text(settings, encoding="utf-8"))
+    _write_files(folder, tables, classes, "order = true\n" if ordered else "", force=force)
     return crowd
 
 
@@ -221,8 +217,8 @@ def write_multilabels(
     tasks, workers = _names("t", n_tasks), _names("w", len(crowd.kind))
     given = ("|".join(classes[table.set_of(answer)]) for answer in range(table.n_answers))
     truth = np.array(["|".join(classes[row]) or "none" for row in crowd.truth])
-    gold = np.sort(rng.permutation(n_tasks)[: round(GOLD_SHARE * n_tasks)])
-    tables: dict[str, dict[str, Iterable[object]]] = {
+    gold = _gold_tasks(n_tasks, rng)
+    tables: Tables = {
         "labels.csv": {
             "worker": workers[table.worker],
             "task": tasks[table.task],
@@ -232,12 +228,7 @@ def write_multilabels(
         "truth/tasks.csv": {"task": tasks, "label": truth},
         "truth/workers.csv": {"worker": workers, "kind": crowd.kind},
     }
-    output_folder(folder / "truth")
-    outputs = {name: OutputFile(folder / name, force=force) for name in (*tables, "settings.toml")}
-    for name, columns in tables.items():
-        outputs[name].write(partial(_write, columns))
-    settings = CROWD_SETTINGS.format(classes=json.dumps(classes.tolist())) + SETS_SETTINGS
-    outputs["settings.toml"].write(lambda aside: aside.write_text(settings, encoding="utf-8"))
+    _write_files(folder, tables, classes, SETS_SETTINGS, force=force)
     return crowd
 
 
@@ -314,9 +305,9 @@ def _write_record(
     classes = np.array([f"class-{code}" for code in range(int(record.options.max()))])
     tasks, workers = _names("t", n_tasks), _names("w", len(record.worker_path))
     rng = np.random.default_rng([seed, 1])
-    gold = np.sort(rng.permutation(n_tasks)[: round(GOLD_SHARE * n_tasks)])
+    gold = _gold_tasks(n_tasks, rng)
     times = (START + timedelta(seconds=float(second)) for second in record.time)
-    tables: dict[str, dict[str, Iterable[object]]] = {
+    tables: Tables = {
         "labels.csv": {
             "worker": workers[record.worker],
             "task": tasks[record.task],
@@ -334,14 +325,32 @@ def _write_record(
             "accuracy": _shares(record.accuracy),
         },
     }
+    _write_files(folder, tables, classes, 'seconds = "seconds"\n', inputs=(script,), force=force)
+
+
+def _gold_tasks(n_tasks: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw the tasks that have gold, in their order."""
+    return np.sort(rng.permutation(n_tasks)[: round(GOLD_SHARE * n_tasks)])
+
+
+def _write_files(
+    folder: Path,
+    tables: Tables,
+    classes: np.ndarray,
+    more_settings: str,
+    *,
+    inputs: tuple[Path, ...] = (),
+    force: bool,
+) -> None:
+    """Write the tables of a simulated crowd and its settings, after all files were checked."""
     output_folder(folder / "truth")
     outputs = {
-        name: OutputFile(folder / name, inputs=(script,), force=force)
+        name: OutputFile(folder / name, inputs=inputs, force=force)
         for name in (*tables, "settings.toml")
     }
     for name, columns in tables.items():
         outputs[name].write(partial(_write, columns))
-    settings = CROWD_SETTINGS.format(classes=json.dumps(classes.tolist())) + 'seconds = "seconds"\n'
+    settings = CROWD_SETTINGS.format(classes=json.dumps(classes.tolist())) + more_settings
     outputs["settings.toml"].write(lambda aside: aside.write_text(settings, encoding="utf-8"))
 
 

@@ -1,4 +1,4 @@
-"""Class counts of consensus labels, the statistic behind published proportions; noisy ones made possible.
+"""Class counts of consensus labels, behind published proportions, and noisy counts brought to the simplex.
 
 >>> (query,) = class_counts(
 ...     np.array([0, 1, 1]), np.array([0, 0, 0]), dataset="toy", n_classes=2, n_groups=1,

@@ -43,19 +43,19 @@ class Noise(Protocol):
     """Fresh randomness for privacy, reached through the ledger alone; it takes no seed."""
 
     def discrete_laplace(self, scale: float, size: int) -> list[int]:
-        """Independent integers, P(z) ~ exp(-|z| / scale), exactly."""
+        """Draw independent integers, P(z) ~ exp(-|z| / scale), exactly."""
 
     def discrete_gaussian(self, scale: float, size: int) -> list[int]:
-        """Independent integers, P(z) ~ exp(-z^2 / (2 scale^2)), exactly."""
+        """Draw independent integers, P(z) ~ exp(-z^2 / (2 scale^2)), exactly."""
 
     def uniform_integer(self, below: int) -> int:
-        """One integer, uniform on 0, ..., below - 1, exactly."""
+        """Draw an integer, uniform on 0, ..., below - 1, exactly."""
 
     def gamma(self, shape: float | int, scale: float) -> float:
-        """One number > 0 with density ~ z^(shape - 1) exp(-z / scale), up to floating point."""
+        """Draw a number > 0 with density ~ z^(shape - 1) exp(-z / scale), up to floating point."""
 
     def direction(self, dimension: int) -> Float[np.ndarray, " dimension"]:
-        """One point, uniform on the unit sphere, up to floating point."""
+        """Draw a point, uniform on the unit sphere, up to floating point."""
 
 
 @runtime_checkable

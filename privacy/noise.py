@@ -66,31 +66,31 @@ class SystemNoise:
     """
 
     def discrete_laplace(self, scale: float, size: int) -> list[int]:
-        """Independent integers, P(z) ~ exp(-|z| / scale), exactly; they saturate at 64 bits."""
+        """Draw independent integers, P(z) ~ exp(-|z| / scale), exactly; they saturate at 64 bits."""
         _check_positive(scale)
         drawn: list[int] = (INTEGERS >> then_laplace(scale=float(scale)))([0] * size)
         return drawn
 
     def discrete_gaussian(self, scale: float, size: int) -> list[int]:
-        """Independent integers, P(z) ~ exp(-z^2 / (2 scale^2)), exactly; they saturate at 64 bits."""
+        """Draw independent integers, P(z) ~ exp(-z^2 / (2 scale^2)), exactly; they saturate at 64 bits."""
         _check_positive(scale)
         drawn: list[int] = (INTEGERS_L2 >> then_gaussian(scale=float(scale)))([0] * size)
         return drawn
 
     def uniform_integer(self, below: int) -> int:
-        """One integer, uniform on 0, ..., below - 1, exactly."""
+        """Draw an integer, uniform on 0, ..., below - 1, exactly."""
         if not below >= 1:
             raise ValueError(f"below must be >= 1, got below={below}")
         return secrets.randbelow(below)
 
     def gamma(self, shape: float | int, scale: float) -> float:
-        """One number >= 0 with density ~ z^(shape - 1) exp(-z / scale), in floating point."""
+        """Draw a number >= 0 with density ~ z^(shape - 1) exp(-z / scale), in floating point."""
         _check_positive(shape)
         _check_positive(scale)
         return random.SystemRandom().gammavariate(shape, scale)
 
     def direction(self, dimension: int) -> Float[np.ndarray, " dimension"]:
-        """One point, uniform on the unit sphere, in floating point."""
+        """Draw a point, uniform on the unit sphere, in floating point."""
         if not dimension >= 1:
             raise ValueError(f"dimension must be >= 1, got dimension={dimension}")
         system = random.SystemRandom()

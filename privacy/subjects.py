@@ -1,4 +1,4 @@
-"""Units for people: a subject with several tasks is protected in all that count of them.
+"""Units for people: all tasks of one subject that count are protected together.
 
 At most `max_tasks` of a subject's tasks count (`bounded_tasks`), whatever their labels. One subject
 then moves class counts by 2 `max_tasks` in l1 norm, in one group or over several (`subject_counts`,

@@ -126,9 +126,8 @@ class Split:
 
 def load(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Rows with categories as integers, and labels of -1 and +1."""
-    if (
-        name == "thyroid"
-    ):  # its labels tell one illness from the rest, but its rows stand class by class
+    # its labels tell one illness from the rest, but its rows stand class by class
+    if name == "thyroid":
         x, one_illness = _table(folder, "new-thyroid2")
         ill = np.arange(len(x)) >= np.flatnonzero(one_illness == "positive")[0]
         return x, np.where(ill, 1.0, -1.0)
@@ -218,9 +217,8 @@ def printed(data: str) -> Cells:
 
 
 def main() -> None:
-    warnings.simplefilter(
-        "ignore"
-    )  # of solvers that stop where a knob of the grid is out of proportion
+    # of solvers that stop where a knob of the grid is out of proportion
+    warnings.simplefilter("ignore")
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 100
     where = KEEL.run("keel_side.py")
     if where is None:

@@ -20,9 +20,8 @@ from privacy import History, Ledger, Query, Question, Unit
 
 N = 10_000
 SIZES = (100, 10_000)  # questions of one batch
-GATE = Thresholdout(
-    threshold=0.2, sigma=0.002, budget=3
-)  # never refutes here, so that all is asked
+# never refutes here, so that all is asked
+GATE = Thresholdout(threshold=0.2, sigma=0.002, budget=3)
 QUERY = Query("speed", "holdout", np.zeros(N), Unit.ROW, n=N, l1=math.inf)
 
 

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 __all__ = [
-    "CLEANLAB", "CROWDKIT", "DIFFPRIVLIB", "DUCKDB", "FAISS", "GENESIS", "KEEL", "KRIPPENDORFF", "MOOSE",
-    "PAIRWISE",
-    "QUAPY", "RIVER", "TOPICS", "Peer",
+    "CLEANLAB", "CROWDKIT", "DIFFPRIVLIB", "DUCKDB", "FAISS", "GENESIS", "KEEL", "KRIPPENDORFF",
+    "MOOSE", "PAIRWISE", "QUAPY", "RIVER", "TOPICS", "Peer",
 ]  # fmt: skip
 
 

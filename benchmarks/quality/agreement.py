@@ -130,9 +130,8 @@ def speed(n_labels: int) -> list[tuple[str, ...]]:
     theirs = peer(labels)
     rows = []
     for metric in METRICS:
-        alpha_interval(
-            labels.keep_labels(labels.task < 10), metric, values=np.arange(4)
-        )  # compiles
+        # compiles
+        alpha_interval(labels.keep_labels(labels.task < 10), metric, values=np.arange(4))
         start = time.process_time()
         found = alpha_interval(labels, metric, values=np.arange(4))
         seconds = time.process_time() - start

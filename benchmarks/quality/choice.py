@@ -31,9 +31,8 @@ FURTHER: dict[str, Candidate] = {
     "ebcc": lambda labels: ebcc(labels, n_starts=1, rng=np.random.default_rng(0)),
     "mmsr": mmsr,
 }
-LARGE = (
-    10_000  # workers: too many for M-MSR's pairs, and for a table of subtypes of each, in seconds
-)
+# workers: too many for M-MSR's pairs, and for a table of subtypes of each, in seconds
+LARGE = 10_000
 READINGS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "crowd's matrix": lambda crowd, even: crowd,
     "right labels alone": lambda crowd, even: even,

@@ -229,10 +229,8 @@ def _upper_tails(
         longest = 1
         for s in range(shared.shape[1]):
             longest += min(first[pair, s], second[pair, s])
-        chance, total = (
-            np.zeros(longest),
-            np.zeros(longest),
-        )  # of each total so far, and of the next
+        # of each total so far, and of the next
+        chance, total = np.zeros(longest), np.zeros(longest)
         chance[0], size = 1.0, 1
         for s in range(shared.shape[1]):
             n, a, b = shared[pair, s], first[pair, s], second[pair, s]

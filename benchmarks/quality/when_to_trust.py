@@ -29,9 +29,8 @@ from quality import (
 N_TASKS, SEEDS = 1_000, 3
 TASK_LABELS = (2, 3, 5, 9)
 WORKER_LABELS = (5, 20, 80, 320)
-WORTH = (
-    0.3  # points by which a rule of more parameters must beat a simpler one to be called the best
-)
+# points by which a rule of more parameters must beat a simpler one to be called the best
+WORTH = 0.3
 RULES: dict[str, tuple[str, Callable[[CrowdLabels], Consensus]]] = {
     "MV": ("majority vote", majority_vote),
     "1C": ("one coin", one_coin_dawid_skene),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import gc
 import io
+import math
 import os
 import shlex
 import signal
@@ -49,9 +50,11 @@ __all__ = [
     "Wide",
     "app",
     "console",
+    "counted",
     "kept_input",
     "main",
     "mistakes",
+    "number_cell",
     "one_table",
     "print_line",
     "print_reading",
@@ -180,12 +183,21 @@ def print_line(line: str) -> None:
 
 
 def counted(number: int, what: str) -> str:
-    """Return a number of things in words.
+    """Return a count with its noun.
 
     >>> counted(1, "task"), counted(1_000, "task")
     ('1 task', '1,000 tasks')
     """
     return f"{number:,} {what}{'s' * (number != 1)}"
+
+
+def number_cell(value: float, digits: int = 4) -> str:
+    """Return a number to so many digits behind the point; blank where it is undefined.
+
+    >>> number_cell(0.25), number_cell(float("nan"))
+    ('0.2500', '')
+    """
+    return f"{value:.{digits}f}" if math.isfinite(value) else ""
 
 
 def print_reading(clauses: Iterable[str]) -> None:

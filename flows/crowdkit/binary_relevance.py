@@ -65,9 +65,9 @@ class BinaryRelevance(ConsensusEstimator):
         ).classes.tolist()
         chosen: dict[Any, list[Any]] = {}
         for one in classes:
-            said = np.fromiter((one in mine for mine in sets), dtype=np.int64, count=len(sets))
+            gave = np.fromiter((one in mine for mine in sets), dtype=np.int64, count=len(sets))
             self.aggregators_[one] = clone(base)
-            labels = self.aggregators_[one].fit_predict(data[["task", "worker"]].assign(label=said))
+            labels = self.aggregators_[one].fit_predict(data[["task", "worker"]].assign(label=gave))
             for task, holds in labels.items():
                 mine = chosen.setdefault(task, [])
                 if holds:

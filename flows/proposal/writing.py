@@ -313,7 +313,7 @@ def _privacy(facts: CampaignFacts) -> list[str]:
 
 
 def _year(facts: CampaignFacts) -> str:
-    """What a year of monthly runs buys, with a budget that lasts for one."""
+    """Return what a year of monthly runs buys, with a budget that lasts for one."""
     error = _expected_error(facts, YEAR / 2 if why_no_model(facts) is None else YEAR)
     return (
         f"for a campaign that grows: with epsilon {YEAR:g} for all runs together the first run's counts err "

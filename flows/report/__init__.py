@@ -12,17 +12,15 @@ from flows.faces import late_face
 if TYPE_CHECKING:
     from flows.report.html import render_public, render_report, write_reports
     from flows.report.pages import public_page
-    from flows.report.release_files import write_release_files
-    from flows.report.set_shares_page import (
+    from flows.report.publication_files import (
         render_set_shares,
-        set_shares_files,
-        write_set_shares,
-    )
-    from flows.report.win_shares_page import (
         render_win_shares,
+        set_shares_files,
         win_shares_files,
+        write_set_shares,
         write_win_shares,
     )
+    from flows.report.release_files import write_release_files
     from flows.report.worker_page import write_worker_page
 
 __all__ = [

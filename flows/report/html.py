@@ -148,7 +148,7 @@ def _environment() -> Environment:
 
 
 def _compiled_templates() -> BytecodeCache | None:
-    """Where compiled templates are kept, if anywhere; Jinja forgets them with their text.
+    """Return the store of compiled templates, if there is one; Jinja forgets them with their text.
 
     They also depend on Jinja, and on this file, whose filters are applied to constants at once.
     """
@@ -166,7 +166,7 @@ def _chart(kind: str, /, *arguments: Any, **options: Any) -> Markup:
 
 @lru_cache(maxsize=8)
 def _drawn(kind: str, given: str) -> Markup:
-    """One chart, drawn once for both pages: drawing is most of their cost."""
+    """Return one chart, drawn once for both pages: drawing is most of their cost."""
     arguments, options = json.loads(given)
     return Markup(getattr(charts, kind)(*arguments, **options))
 
@@ -197,7 +197,7 @@ def _percent(value: float | None, digits: int = 1) -> str:
 
 
 def _rest(value: float) -> str:
-    """What is left of a budget, or a budget, rounded down."""
+    """Return what is left of a budget, or a budget, rounded down."""
     return price_text(value, left=True)
 
 
@@ -222,7 +222,7 @@ def _span(bounds: tuple[float | None, float | None]) -> str:
 
 
 def _factor(epsilon: float) -> str:
-    """By how much a price can change odds: e to the epsilon, two digits, rounded up."""
+    """Return the factor by which a price can change odds: e to the epsilon, two digits, rounded up."""
     factor = Context(prec=2, rounding=ROUND_CEILING).create_decimal(Decimal(repr(epsilon)).exp())
     return f"{factor:.1e}" if factor >= 10_000 else f"{float(factor):,g}"
 
@@ -233,7 +233,7 @@ def _plain(value: float | None) -> str:
 
 
 def _protects(unit: str) -> str:
-    """What a price of this unit protects, in words."""
+    """Return a phrase for what a price of this unit protects."""
     return Unit(unit).protects.replace("'", "’")
 
 
@@ -243,7 +243,7 @@ def _beyond(unit: str) -> str:
 
 
 def _aggregated_by(consensus: dict[str, Any]) -> str:
-    """By what the consensus was made: one aggregator, or a pool and the one that weighs most in it."""
+    """Return a phrase for what made the consensus: an aggregator, or a pool and its heaviest member."""
     choice = consensus["choice"]
     if choice is None:
         return title_of(consensus["aggregator"])

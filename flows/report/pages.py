@@ -34,7 +34,7 @@ def lineage(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _settings(settings: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """One row for each key that is set, the sections' after the others'."""
+    """Return a row for each key that is set, the sections' after the others'."""
     plain = {key: value for key, value in settings.items() if not isinstance(value, Mapping)}
     for section, keys in {"": plain, **settings}.items():
         if isinstance(keys, Mapping):
@@ -126,7 +126,7 @@ def internal_page(folder: Path, *, show_worker_ids: bool) -> Facts:
 
 
 def _texts(folder: Path) -> dict[str, str]:
-    """What each task is, where a column of the task tables says it."""
+    """Return each task's text, where a column of the task tables holds it."""
     if not (folder / "task_texts.parquet").is_file():
         return {}
     rows = read_parquet(folder / "task_texts.parquet")
@@ -160,13 +160,13 @@ def public_page(folder: Path) -> Facts:
 
 
 def _read_json(folder: Path, name: str) -> Facts:
-    """One JSON object of the run folder."""
+    """Return a JSON object of the run folder."""
     facts: Facts = json.loads((folder / name).read_text(encoding="utf-8"))
     return facts
 
 
 def _asked_for(folder: Path, name: str) -> Facts | None:
-    """One JSON object that settings may ask for; None where they did not."""
+    """Return a JSON object that settings may ask for; None where they did not."""
     return _read_json(folder, name) if (folder / name).is_file() else None
 
 

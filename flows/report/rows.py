@@ -173,9 +173,8 @@ def worker_rows(workers: pa.Table) -> dict[str, Any]:
 
 def _ends(flagged: pa.Table, kept: pa.Table) -> list[tuple[str, list[dict[str, Any]]]]:
     """The flagged, and the least and the most trusted of the others, under their headings."""
-    known = kept[
-        : len(kept) - kept["reputation"].null_count
-    ]  # no conflict, no reputation: the last
+    # no conflict, no reputation: the last
+    known = kept[: len(kept) - kept["reputation"].null_count]
     shown, highest = flagged[:SHOWN_FLAGGED], known[max(SHOWN_KEPT, len(known) - SHOWN_KEPT) :]
     cut = f"the first {len(shown):,} of " if len(shown) < len(flagged) else ""
     parts = [

@@ -215,7 +215,7 @@ def _row(run: Run, before: Run | None) -> dict[str, Any]:
 
 
 def _gate(run: Run) -> dict[str, Any] | None:
-    """What the holdout answered in a run."""
+    """Return what the holdout answered in a run."""
     found = run.read_json("gate.json")
     return None if "skipped" in found else {key: found[key] for key in GATE}
 

@@ -175,8 +175,8 @@ class EngineSettings(Section):
 
     Features are streamed as well: task tables of Parquet in batches (others are read whole), class
     ratios by kernel mean matching on blocks of rows (`learners.learn_streamed_ratios`). A run without
-    this section tries several methods on all features in memory. A `[model]` needs all features in
-    memory.
+    this section tries several methods on all features in memory. A `[model]` is trained on pages of
+    files, not on rows in memory.
     """
 
     kind: Literal["local", "dask"] = "local"
@@ -359,7 +359,7 @@ class Settings(Section):
 
     @property
     def models_join(self) -> bool:
-        """Whether answers of models, if there are any and people have answered every task, join theirs.
+        """Whether answers of models, if there are any, may join the consensus.
 
         Which workers are models may stand in the labels alone, so these settings do not know it.
         """

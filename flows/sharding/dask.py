@@ -123,11 +123,11 @@ class DaskEngine:
 
     def keep_workers(self, keep: Bool[np.ndarray, " workers"]) -> DaskEngine:
         """Return an engine on the same shards without the labels of the other workers."""
-        return self.changed(partial(_without_others, keep=keep))
+        return self.changed(partial(LabelShard.keep_workers, keep=keep))
 
     def merge_workers(self, groups: Int[np.ndarray, " workers"]) -> DaskEngine:
         """Return an engine on the same shards in which every group has one label per task."""
-        return self.changed(partial(_merged, groups=groups))
+        return self.changed(partial(LabelShard.merge_workers, groups=groups))
 
     def changed(self, change: Change) -> DaskEngine:
         """Return an engine on changed shards: workers change what they load."""
@@ -198,14 +198,6 @@ def _open_client(chosen: EngineSettings) -> Iterator[Client]:
 
 def _itself(value: Any) -> Any:
     return value
-
-
-def _without_others(shard: LabelShard, keep: Bool[np.ndarray, " workers"]) -> LabelShard:
-    return shard.keep_workers(keep)
-
-
-def _merged(shard: LabelShard, groups: Int[np.ndarray, " workers"]) -> LabelShard:
-    return shard.merge_workers(groups)
 
 
 def _load(shards: ShardFolder, number: int, changes: tuple[Change, ...]) -> LabelShard:

@@ -87,7 +87,7 @@ class FeatureFolder:
         return self._in_pages(blocks, (len(place), self.n_features))
 
     def _places(self) -> tuple[Int[np.ndarray, " tasks"], ColumnScale | None]:
-        """Where each task's row is, and the scale of all rows if they are standardized."""
+        """Return the place of each task's row, and the scale of all rows if they are standardized."""
         with np.load(self.folder / BAGS, allow_pickle=False) as kept:
             scale = ColumnScale(kept["mean"], kept["deviation"]) if self.standardize else None
             return kept["place"], scale

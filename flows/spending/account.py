@@ -98,9 +98,8 @@ def open_state(folder: Path) -> Ledger:
     """
     key = state_key(folder)
     if url := os.environ.get(LEDGER_URL):
-        if (
-            "://" not in url
-        ):  # a file, which would be another ledger in every folder that one works in
+        # a file, which would be another ledger in every folder that one works in
+        if "://" not in url:
             raise SettingsError(
                 f"{LEDGER_URL} must hold the URL of a PostgreSQL database, and what it holds is no URL: give "
                 f"postgresql+psycopg://user:password@host:port/database, or unset it for a ledger in {folder}"

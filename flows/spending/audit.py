@@ -398,7 +398,7 @@ def as_numbers(first: Sequence[Any], second: Sequence[Any]) -> tuple[np.ndarray,
 
 
 def _leaves(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
-    """What stands in a JSON value, each with its place."""
+    """Yield what stands in a JSON value, each with its place."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             yield from _leaves(inner, f"{place}.{key}")

@@ -1,4 +1,4 @@
-"""Counts of what there may be several of: at most so many tasks of a subject count, and classes of a task.
+"""Counts with a bound: at most so many tasks of a subject count, or so many classes of a task.
 
 Where the unit is a subject, whose tasks are whose decides which of them count, and binds them to people.
 Where several classes may hold at once, the likeliest of each task count.

@@ -6,13 +6,7 @@ that was ever assigned, with its cohort, its group and its part of the split as 
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import os
-import zipfile
-import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +16,7 @@ from jaxtyping import Int, Shaped
 from flows.files import write_arrays
 from flows.settings import SettingsError
 from flows.spending.account import LEDGER_URL
+from flows.spending.partitions import UNREADABLE, assignments_locked, task_digests
 from flows.spending.year import Year, parse_year
 from privacy import Ledger, LedgerError
 
@@ -32,7 +27,6 @@ __all__ = [
 
 COUNTED, CORRECTED, SPLIT = "year counts", "year corrections", "year split"
 """Partitions by cohort and group, by cohort, and by cohort and what a task is used for."""
-UNREADABLE = (EOFError, KeyError, OSError, ValueError, zipfile.BadZipFile, zlib.error)
 NOTHING_SPENT = "nothing was spent"
 
 
@@ -110,19 +104,19 @@ def join_cohorts(
     and where each cell is asked once for each statistic, any number of cohorts costs what the dearest does:
     what is asked of another cohort may depend on what was released, which is a map of public things.
     """
-    mark = np.array([_digest(str(name)) for name in task], dtype="S32")
-    with _locked(folder / "groups.lock"):
+    digest = task_digests(task)
+    with assignments_locked(folder):
         path = folder / f"cohorts-{dataset}.npz"
         known = _read(path)
         if known is None:
-            known = _Record((), (), mark[:0], np.zeros(0, np.int64), group[:0], use[:0])
+            known = _Record((), (), digest[:0], np.zeros(0, np.int64), group[:0], use[:0])
         _check_holds_released(ledger, dataset, known)
-        new = ~np.isin(mark, known.task)
+        new = ~np.isin(digest, known.task)
         if new.any() and len(known.keys) < at_most and (key is None or key not in known.keys):
             name = f"run-{len(known.keys) + 1}" if key is None else key
-            known = known.joined(name, prices, mark[new], group[new], use[new])
+            known = known.joined(name, prices, digest[new], group[new], use[new])
             write_arrays(path, known.arrays(), compressed=True, mode=0o600)
-    return known.of(mark, group)
+    return known.of(digest, group)
 
 
 def known_sizes(folder: Path, dataset: str) -> dict[str, int]:
@@ -158,11 +152,11 @@ class _Record:
             np.concatenate([self.use, use]).astype(np.int64)[order],
         )  # fmt: skip
 
-    def of(self, mark: np.ndarray, group: np.ndarray) -> Cohorts:
-        """What is recorded of these tasks."""
-        met = np.isin(mark, self.task)
-        cohort, use = (np.full(mark.size, -1, np.int64) for _ in range(2))
-        place = np.searchsorted(self.task, mark[met])
+    def of(self, digest: np.ndarray, group: np.ndarray) -> Cohorts:
+        """Return what is recorded of these tasks."""
+        met = np.isin(digest, self.task)
+        cohort, use = (np.full(digest.size, -1, np.int64) for _ in range(2))
+        place = np.searchsorted(self.task, digest[met])
         cohort[met], use[met] = self.cohort[place], self.use[place]
         groups = group.astype(object)
         groups[met] = self.group[place]
@@ -191,10 +185,6 @@ def _check_holds_released(ledger: Ledger, dataset: str, known: _Record) -> None:
         )
 
 
-def _digest(text: str) -> str:
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-
-
 def _read(path: Path) -> _Record | None:
     """The record; None if there is none."""
     if not path.exists():
@@ -211,14 +201,3 @@ def _read(path: Path) -> _Record | None:
             f"{path} cannot be read, so which tasks were asked is not known; {NOTHING_SPENT}. Put a "
             "copy of it back that is not older than the ledger"
         ) from None
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold the state folder's lock on assignments, at the latest until the process ends."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int
 
-from flows.files import forget_pages
+from flows.files import text_parts
 from flows.run import Crowd
 from flows.settings import ModelSettings, Settings
 from flows.spending.bounded_counts import counted_tasks, dealt_names
@@ -108,34 +107,25 @@ def deal(
     return held, ~held & (drawn < holdout + (1 - holdout) * validation)
 
 
-AT_ONCE = 2**20  # names in Python at a time
 _DRAWN: dict[bytes, np.ndarray] = {}  # the last alone: three stages deal the same tasks
 
 
 def drawn_by_name(tasks: np.ndarray, salt: bytes) -> Float64[np.ndarray, " tasks"]:
     """Return a number in [0, 1) for each name, by its hash."""
     all_names = hashlib.blake2b(key=salt)
-    for names in _some_at_a_time(tasks):
-        all_names.update(b"\0".join([*names, b""]))
+    for names in text_parts(tasks):
+        all_names.update("\0".join([*names, ""]).encode())
     key = all_names.digest()
     if key not in _DRAWN:
         _DRAWN.clear()
-        _DRAWN[key] = np.concatenate(
-            [np.empty(0), *(_drawn(names, salt) for names in _some_at_a_time(tasks))]
-        )
+        parts = (_drawn(names, salt) for names in text_parts(tasks))
+        _DRAWN[key] = np.concatenate([np.empty(0), *parts])
     return _DRAWN[key]
 
 
-def _drawn(names: list[bytes], salt: bytes) -> Float64[np.ndarray, " names"]:
-    digests = [hashlib.blake2b(name, key=salt, digest_size=8).digest() for name in names]
+def _drawn(names: list[str], salt: bytes) -> Float64[np.ndarray, " names"]:
+    digests = [hashlib.blake2b(name.encode(), key=salt, digest_size=8).digest() for name in names]
     return np.frombuffer(b"".join(digests), dtype=">u8") / 2.0**64
-
-
-def _some_at_a_time(tasks: np.ndarray) -> Iterator[list[bytes]]:
-    """Yield the names in bytes, as few at a time as Python objects of theirs are no burden."""
-    for at in range(0, len(tasks), AT_ONCE):
-        yield [str(name).encode() for name in tasks[at : at + AT_ONCE].tolist()]
-        forget_pages()
 
 
 def binding_names(crowd: Crowd) -> np.ndarray:

@@ -21,16 +21,16 @@ from typing import Any
 import numpy as np
 from jaxtyping import Shaped
 
-from flows.files import forget_pages, write_arrays
+from flows.files import text_parts, write_arrays
 from flows.tables import arrow_array, numpy_array
 from privacy import Ledger
 from quality.labels import sort_codes
 
-__all__ = ["grow_partition"]
+__all__ = ["UNREADABLE", "assignments_locked", "grow_partition", "task_digests"]
 
-AT_ONCE = 2**20  # names whose digests are taken together
 MAX_KEPT = 8  # partitions; forgetting one costs budget, not privacy
 UNREADABLE = (EOFError, KeyError, OSError, ValueError, zipfile.BadZipFile, zlib.error)
+"""What a damaged record of assignments raises when it is read."""
 
 Size = tuple[str, int]  # of a group: its name, and how many tasks it had
 
@@ -89,7 +89,7 @@ def grow_partition(
     tasks, that reveals nothing about tasks that left and tasks that came.
     """
     now = _assigned(task, group)
-    with _locked(folder / "groups.lock"):
+    with assignments_locked(folder):
         known = _read(folder / f"groups-{dataset}.npz")
         released = _released(ledger, dataset, records)
         for name in reversed([one for one in known if _kind(one) == _kind(exact)]):
@@ -118,23 +118,19 @@ def _join(folder: Path, dataset: str, known: dict[str, Assigned], name: str, now
 
 
 def _assigned(task: np.ndarray, group: np.ndarray) -> Assigned:
-    """An assignment in the order of its tasks' digests: names stay out of the state folder."""
-    mark = np.empty(len(task), dtype="S32")
-    for at in range(0, len(task), AT_ONCE):  # a Python object for each name: for some at a time
-        names = task[at : at + AT_ONCE].tolist()
-        mark[at : at + AT_ONCE] = [_digest(str(name).encode()) for name in names]
-        forget_pages()
-    order = np.argsort(mark, kind="stable")
-    mark, group = mark[order], group[order]
+    """An assignment in the order of its tasks' digests."""
+    digest = task_digests(task)
+    order = np.argsort(digest, kind="stable")
+    digest, group = digest[order], group[order]
     texts = arrow_array(group.astype(str, copy=False))
     coded = texts.dictionary_encode()  # by hashes: sorting texts is slow
     by_group, start = sort_codes(numpy_array(coded.indices), len(coded.dictionary))
-    cells = np.split(mark[by_group], start[1:-1])
+    cells = np.split(digest[by_group], start[1:-1])
     sets = {
         (name, cell.size): _digest(cell.tobytes())
         for name, cell in zip(coded.dictionary.to_pylist(), cells, strict=True)
     }
-    return Assigned(mark, group, dict(sorted(sets.items())))
+    return Assigned(digest, group, dict(sorted(sets.items())))
 
 
 def _agree(before: Assigned, now: Assigned) -> bool:
@@ -156,7 +152,7 @@ def _released(ledger: Ledger, dataset: str, records: int) -> dict[str, set[tuple
 
 
 def _kind(partition: str) -> str:
-    """What a partition's cells are: the first word of its name."""
+    """Return what a partition's cells are: the first word of its name."""
     return partition.partition(":")[0]
 
 
@@ -168,6 +164,12 @@ def _unused(exact: str, taken: set[str]) -> str:
         count += 1
         name = f"{kind}:first-{digest}-{count}"
     return name
+
+
+def task_digests(task: Shaped[np.ndarray, " tasks"]) -> Shaped[np.ndarray, " tasks"]:
+    """Return a digest of each task's name: names stay out of the state folder."""
+    digests = (_digest(name.encode()) for names in text_parts(task) for name in names)
+    return np.fromiter(digests, dtype="S32", count=len(task))
 
 
 def _digest(content: bytes) -> str:
@@ -209,9 +211,9 @@ def _write(path: Path, known: dict[str, Assigned]) -> None:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold the state folder's lock on assignments, at the latest until the process ends."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+def assignments_locked(folder: Path) -> Iterator[None]:
+    """Hold a state folder's lock on assignments, at the latest until the process ends."""
+    descriptor = os.open(folder / "groups.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield

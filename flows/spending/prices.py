@@ -96,7 +96,7 @@ def preview(folder: Path, settings: Settings, *, n_tasks: int | None = None) -> 
 def _year_preview(
     folder: Path, settings: Settings, privacy: PrivacySettings, year: Year, *, n_tasks: int | None
 ) -> dict[str, Any]:
-    """What a planned year costs, what of that is paid, and what each of its runs buys."""
+    """Return what a planned year costs, what of that is paid, and what each of its runs buys."""
     sizes = known_sizes(folder, settings.name)
     paid, left = _paid_year(folder, settings)
     asked = _unpaid(year, paid)
@@ -125,7 +125,7 @@ def _year_preview(
 
 
 def _unpaid(year: Year, paid: Cost) -> Cost:
-    """What cohorts to come add to what is paid for those that were."""
+    """Return what cohorts to come add to the price paid for earlier ones."""
     price = year.cost()
     return Cost(
         max(exact(0), price.epsilon - paid.epsilon), max(exact(0), price.delta - paid.delta)
@@ -152,7 +152,7 @@ def _year_parts(year: Year) -> list[Price]:
 
 
 def _paid_year(folder: Path, settings: Settings) -> tuple[Cost, Cost | None]:
-    """What a campaign has paid for its cohorts, and what is left of its budget, None if it has none."""
+    """Return what a campaign has paid for its cohorts, and what is left of its budget, if it has one."""
     ledger = known_ledger(folder)
     if ledger is None or settings.name not in ledger.datasets():
         return NOTHING, None
@@ -220,7 +220,7 @@ def _planned_words(privacy: PrivacySettings, left: int, runs_a_year: float) -> s
 
 
 def _year_words(one: Granularity | None, found: dict[str, Any], runs_a_year: float) -> str:
-    """What a calendar year of a schedule costs under keys of one granularity, if there is one."""
+    """Return a phrase for what a calendar year costs under keys of one granularity, if there is one."""
     unknown = any("epsilon" not in part for part in found["parts"])
     apart = " (without the gate, whose price depends on the number of labelled tasks)"
     pays = f"what is left of the budget pays for {found['affordable']:,} publications"

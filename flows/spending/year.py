@@ -184,7 +184,7 @@ def _sizes(privacy: PrivacySettings, used: list[int], n_tasks: int | None) -> li
 
 
 def _gate(settings: Settings, year: Year, sizes: list[int]) -> dict[str, Any]:
-    """What the gate will tell after cohorts of these sizes."""
+    """Return what the gate will tell after cohorts of these sizes."""
     if not year.gate or settings.model is None:
         return {}
     from learners.holdout import ScoreCounts, foretold_power  # for campaigns with a model alone

@@ -186,7 +186,7 @@ def plan_year(run: Run, crowd: Crowd, privacy: PrivacySettings, ledger: Ledger) 
 
 
 def _uses(crowd: Crowd, settings: Settings) -> Int[np.ndarray, " tasks"]:
-    """What each task would be used for if it joined now."""
+    """Return what each task would be used for if it joined now."""
     share = 0.2 if settings.model is None else settings.model.validation
     held, validated = deal(
         crowd.labels.tasks, seed=settings.seed, holdout=settings.gate.holdout, validation=share

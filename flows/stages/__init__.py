@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "STAGES", "Output", "Stage", "Verdict", "beside_people", "filter_by", "hear_models", "of_models_alone",
-    "output_list",
-    "outputs", "refuse_more_workers",
+    "output_list", "outputs", "refuse_more_workers",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)
@@ -285,7 +284,7 @@ KEPT = (
 )
 """What outlives runs, in the state folder."""
 
-TOLD = (
+ELSEWHERE = (
     Output("tables and summary in Prefect", "what `public.html` holds", public=True),
     Output("event `crowdassay.gate.refused`", "the released status of the gate", public=True),
     Output(
@@ -307,7 +306,7 @@ def output_list() -> str:
     files += [(f"`state/{one.name}`", one) for one in KEPT]
     lines = ["| where | what | who may see it |", "|---|---|---|"]
     for seen, public in (("anybody", True), ("the team", False)):
-        for where, one in [*files, *((one.name, one) for one in TOLD)]:
+        for where, one in [*files, *((one.name, one) for one in ELSEWHERE)]:
             if one.public is public:
                 lines.append(f"| {where} | {one.about} | {seen} |")
     return "\n".join(lines) + "\n"

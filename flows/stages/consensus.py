@@ -224,7 +224,7 @@ def _confidence_facts(
 
 
 def _compared(before: dict[str, Any] | None) -> str | None:
-    """How the model's confidence compares with gold, in words."""
+    """Return how the model's confidence compares with gold, as the end of a sentence."""
     if before is None:
         return None
     model, gold = before["confidence"], before["right"]
@@ -286,7 +286,7 @@ def _facts(run: Run, crowd: Crowd, found: Aggregated) -> dict[str, Any]:
 def _models_alone(
     run: Run, crowd: Crowd, found: Aggregated, sure: CalibratedConfidence
 ) -> Bool[np.ndarray, " tasks"]:
-    """Of which tasks there is no confidence: models alone voted, who may err alike, and no gold tells.
+    """Return the tasks without a confidence: models alone voted, which may err alike, and no gold shows it.
 
     Labels in shards that are not in memory are looked at as a whole.
     """
@@ -307,7 +307,7 @@ def _n_regrouped(found: Aggregated) -> int | None:
 
 
 def _start(run: Run, found: Aggregated) -> dict[str, Any] | None:
-    """Where EM started if it went on from an earlier run, and what differs from a fit begun anew."""
+    """Return where EM started if it went on from an earlier run, and what differs from a fit begun anew."""
     if found.start is None:
         return None
     known = int(found.start.confusion.any(axis=(1, 2)).sum())
@@ -372,7 +372,7 @@ def _gold_check(
 
 
 def _consensus_rows(crowd: Crowd, found: Aggregated, confidence: np.ndarray) -> Iterator[pa.Table]:
-    """One row per labelled task, in the order of the labels' task codes."""
+    """Yield rows for the labelled tasks, in the order of the labels' task codes."""
     tasks, consensus, group = found.tasks, found.consensus, crowd.label_group()
     for rows in _parts_of(len(tasks.tasks)):
         yield arrow_table(

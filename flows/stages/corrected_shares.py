@@ -161,7 +161,7 @@ def _by_group(
     sizes: Int[np.ndarray, " groups"],
     releases: tuple[Release[Any], ...],
 ) -> dict[str, Noisy]:
-    """What is known of each corrected group, and of all together if there are several."""
+    """Return what is known of each corrected group, and of all together if there are several."""
     n_gold = [published_size(*one) for one in zip(correction.queries, releases, strict=True)]
     values = [
         (np.array(release.value[0], dtype=np.float64), float(release.value[1][1]))
@@ -217,7 +217,7 @@ def _weighted(groups: Sequence[Noisy]) -> Noisy:
 def _table(
     classes: Sequence[str], known: dict[str, Noisy], found: dict[str, NoisyShares]
 ) -> pa.Table:
-    """One row per group and class: the corrected share and its interval."""
+    """Return a row per group and class: the corrected share and its interval."""
     k = len(classes)
     shares = list(found.values())
     return arrow_table(

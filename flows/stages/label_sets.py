@@ -172,7 +172,7 @@ def _joined(
 def _cell_table(
     answers: MultiLabels, found: MultiLabelConsensus, given: Int64[np.ndarray, "tasks classes"]
 ) -> pa.Table:
-    """One row per task and class that somebody gave, or gold says: the probability that it holds."""
+    """Return a row per task and class that a worker or gold gave it: how likely the class holds."""
     task = np.repeat(np.arange(answers.n_tasks), np.diff(found.start))
     return arrow_table(
         {
@@ -226,7 +226,7 @@ def _class_rows(
     entropy: Float64[np.ndarray, "tasks classes"],
     gain: Float64[np.ndarray, " classes"],
 ) -> list[dict[str, Any]]:
-    """What is known of each class, in the order of the classes."""
+    """Return what is known of each class, in the order of the classes."""
     given = np.bincount(answers.label, minlength=answers.n_classes)
     return [
         {
@@ -272,10 +272,10 @@ def _gold_check(
 
 
 def _macro_f1(
-    truth: Bool[np.ndarray, "gold classes"], said: Bool[np.ndarray, "gold classes"]
+    truth: Bool[np.ndarray, "gold classes"], chosen: Bool[np.ndarray, "gold classes"]
 ) -> float:
-    """The mean over classes of the harmonic mean of precision and recall; of classes that occur."""
-    both, either = (truth & said).sum(axis=0), truth.sum(axis=0) + said.sum(axis=0)
+    """Return the mean, over classes that occur, of the harmonic mean of precision and recall."""
+    both, either = (truth & chosen).sum(axis=0), truth.sum(axis=0) + chosen.sum(axis=0)
     f1: float = (2 * both[either > 0] / either[either > 0]).mean() if either.any() else 0.0
     return float(f1)
 

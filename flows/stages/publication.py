@@ -96,7 +96,7 @@ def publish_proportions(run: Run) -> str:
 def _facts(
     run: Run, plan: Plan, privacy: PrivacySettings, releases: Sequence[Release[Any]]
 ) -> dict[str, Any]:
-    """What the run says of all groups."""
+    """Return what the run says of all groups."""
     noise = plan.noise
     return {
         "mechanism": noise.name,
@@ -224,7 +224,7 @@ def _proportion_table(
     *,
     exclusive: bool,
 ) -> pa.Table:
-    """One row per group and class: the raw noisy count, and the proportion with its interval.
+    """Return a row per group and class: the raw noisy count, and the proportion with its interval.
 
     There is a release for each group, or one for all of them. Proportions of classes that are `exclusive` are
     projected to add up to 1; others are kept within 0 and 1.

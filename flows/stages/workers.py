@@ -33,9 +33,8 @@ from quality import (
 )
 
 __all__ = [
-    "agreement_facts",
-    "crowd_verdict", "group_codes", "group_facts", "judge_workers", "kept_workers", "pasted_facts",
-    "refuse_more_workers", "robustness_curves", "worker_table",
+    "agreement_facts", "agrees_by_chance", "crowd_verdict", "group_codes", "group_facts", "judge_workers",
+    "kept_workers", "pasted_facts", "refuse_more_workers", "robustness_curves", "worker_table",
 ]  # fmt: skip
 
 MAX_ADVERSARIES = 10  # how far the robustness curve goes
@@ -224,7 +223,7 @@ def group_codes(run: Run, crowd: Crowd) -> Groups:
 
 
 def group_facts(found: DependentGroups, names: np.ndarray, chosen: str) -> dict[str, Any]:
-    """What the run says of the groups: whom, on which evidence, and what the crowd is worth."""
+    """Return what the run says of the groups: their members, the evidence, and what the crowd is worth."""
     inside = found.group[found.pair[:, 0]]
     shown = []
     for code, size in enumerate(found.sizes.tolist()):
@@ -250,7 +249,7 @@ def group_facts(found: DependentGroups, names: np.ndarray, chosen: str) -> dict[
 
 
 def pasted_facts(crowd: Crowd, labels: CrowdLabels | None) -> dict[str, Any] | None:
-    """Who seems to paste the answers of a model whose answers are known; None if none are.
+    """Return the workers who seem to paste a known model's answers; None if no model's are known.
 
     Nobody is removed for it. A worker is listed with the model for which the evidence is strongest.
     """
@@ -339,7 +338,7 @@ def worker_table(
 
 
 def _removed(filtered: Filtered | FilteredDishonest, names: np.ndarray) -> dict[str, Any]:
-    """Whom the filter removed, and whose removal it refused."""
+    """Return the workers whom the filter removed, and those whose removal it refused."""
     refused = zip(filtered.refused, filtered.refused_reason, strict=True)
     return {
         "n_removed": len(filtered.removed),
@@ -350,12 +349,12 @@ def _removed(filtered: Filtered | FilteredDishonest, names: np.ndarray) -> dict[
 
 
 def _worst_kept(filtered: Filtered | FilteredDishonest, names: np.ndarray) -> dict[str, str] | None:
-    """Who was nearest to being removed, and why she was not; None where the filter does not judge."""
+    """Return the worker nearest to removal, and why she was kept; None where the filter does not judge."""
     if not isinstance(filtered, FilteredDishonest) or filtered.worst_kept < 0:
         return None
     return {"worker": str(names[filtered.worst_kept]), "reason": filtered.worst_kept_reason}
 
 
 def _number_or_none(value: float) -> float | None:
-    """JSON has no NaN: what is not defined is null."""
+    """Return a number as JSON has it: null where it is not defined, since there is no NaN."""
     return value if np.isfinite(value) else None

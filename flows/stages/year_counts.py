@@ -172,7 +172,7 @@ def _facts(
     privacy: PrivacySettings,
     n_classes: int,
 ) -> dict[str, Any]:
-    """What the run says of all groups; the widest noise stands for all."""
+    """Return what the run says of all groups; the widest noise stands for all."""
     widest = int(np.argmax(sums.variances))
     law, noise, price = sums.laws[widest], count_noise(privacy, n_classes), planned.year.counts
     return {
@@ -207,7 +207,7 @@ def _facts(
 
 
 def _table(classes: list[str], groups: Iterable[str], sums: _Sums, level: float) -> pa.Table:
-    """One row per group and class, as for a single release; `entry` is that of the newest cohort."""
+    """Return a row per group and class, as for a single release; `entry` is that of the newest cohort."""
     k, n = len(classes), sums.sizes
     noisy = sums.noisy.astype(np.float64)
     shares = [project_to_simplex(row, total=float(m)) / m for row, m in zip(noisy, n, strict=True)]

@@ -124,7 +124,7 @@ def sniff(path: Path, reading: Reading) -> Dialect:
     """
     with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
         start = file.read(PREFIX)
-    encoding = _encoding_of(start, path, reading.encoding)
+    encoding = _encoding_of(start, reading.encoding)
     text = _decoded(start, encoding, path, whole=len(start) < PREFIX)
     above, sep = _above_header(text)
     body = text.split("\n", above)[-1] if above else text
@@ -140,7 +140,7 @@ def sniff(path: Path, reading: Reading) -> Dialect:
     return replace(found, decimal=sep != "," and _has_decimal_commas(found, rest))
 
 
-def _encoding_of(start: bytes, path: Path, given: str | None) -> str:
+def _encoding_of(start: bytes, given: str | None) -> str:
     """Return the encoding given, or that of the mark at the beginning, or a guess by the bytes."""
     if given is not None:
         return _known(given)

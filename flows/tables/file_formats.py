@@ -139,10 +139,8 @@ def _workbook(
 def _sheet_of(path: Path, asked: str | None) -> tuple[list[str], str, list[list[Any]]]:
     """Return the names of all sheets, the name of the one to read, and its rows."""
     try:
-        from python_calamine import (
-            CalamineError,
-            CalamineWorkbook,
-        )  # an extra, for this format only
+        # an extra, for this format only
+        from python_calamine import CalamineError, CalamineWorkbook
     except ImportError:
         raise TableError(
             f"{path.name} is a workbook, whose reader is not installed: pip install "

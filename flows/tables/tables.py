@@ -44,7 +44,7 @@ from quality import CrowdLabels, RepeatError, conflict_tasks
 from quality.labels import array_texts, code_texts, text_array
 
 __all__ = [
-    "Gold", "Reference", "TableError", "TaskTable", "are_known", "list_tasks", "read_gold", "read_labels",
+    "Gold", "Reference", "TaskTable", "are_known", "list_tasks", "read_gold", "read_labels",
     "read_models", "read_reference", "read_seconds", "read_tasks", "read_texts", "refuse_hollow",
 ]  # fmt: skip
 

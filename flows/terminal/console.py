@@ -96,10 +96,10 @@ def console_step(console: Console) -> Step:
         with waiting(aside, f"{name} …") as shown:
             line = run_stage(stage, replace(run, progress=both(shown, run.progress)))
         seconds = f"{time.perf_counter() - begin:6.1f} s"
-        told = Text.assemble(
+        shown_line = Text.assemble(
             (f"{name:<{NAME_WIDTH}}", "bold"), (seconds, "dim"), "  ", printable(line)
         )
-        console.print(told, soft_wrap=True)
+        console.print(shown_line, soft_wrap=True)
         return line
 
     return step

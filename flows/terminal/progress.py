@@ -145,8 +145,8 @@ def _lines(console: Console, name: str) -> Iterator[Progress]:
 
     def tell() -> None:
         words = waited.words()
-        said = f"{name} {words}; " if words else f"{name} "
-        line = Text(f"{said}{waited.seconds:,.0f} s so far", style="dim")
+        start = f"{name} {words}; " if words else f"{name} "
+        line = Text(f"{start}{waited.seconds:,.0f} s so far", style="dim")
         console.print(line, soft_wrap=True)
 
     with telling(tell):

@@ -36,10 +36,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from learners.class_ratios import (
-        boosted_trees,
-        ratio_estimators,
-    )  # late: they load scikit-learn
+    # late: they load scikit-learn
+    from learners.class_ratios import boosted_trees, ratio_estimators
 
     return getattr(boosted_trees if name in boosted_trees.__all__ else ratio_estimators, name)
 

@@ -263,7 +263,7 @@ class MatchedMeans:
         return np.asarray(np.clip(widened, 0.0, 1.0))
 
     def _widening(self) -> float:
-        """By how much intervals of three or more classes are widened, settled on simulated classes."""
+        """Return the factor that widens intervals of three or more classes, settled on simulated classes."""
         if len(self.hessian) == 2:
             return 1.0
         lacking = (MIN_RELIABILITY - self.reliability) / (MIN_RELIABILITY - UNSURE)

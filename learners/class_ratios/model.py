@@ -469,7 +469,7 @@ def diagnose(
 def _doubts(
     mixing: float, identifiable: bool, bags_left_out: int, width: float, scarce: Sequence[str | int]
 ) -> Iterator[str]:
-    """One sentence for each doubt; `scarce` are the classes with few points."""
+    """Return a sentence for each doubt; `scarce` are the classes with few points."""
     if mixing > POOR_MIXING:
         yield (
             "The labelled groups have nearly the same class proportions, so what a class looks like "

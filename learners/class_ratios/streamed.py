@@ -90,9 +90,8 @@ class _RowFeatures:
         return np.asarray(self.features.root @ direction), self.kernels
 
 
-_Moments: TypeAlias = tuple[
-    int, Float[np.ndarray, " _"], Float[np.ndarray, "_ _"]
-]  # rows, their mean, and the sum of squares and products of the deviations from it
+# rows, their mean, and the sum of squares and products of the deviations from it
+_Moments: TypeAlias = tuple[int, Float[np.ndarray, " _"], Float[np.ndarray, "_ _"]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

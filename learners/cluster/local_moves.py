@@ -70,7 +70,7 @@ class Partition:
         return found
 
     def costs(self, x: Float[np.ndarray, "rows columns"]) -> Float[np.ndarray, "rows cells"]:
-        """What each cell asks of rows: `assign` takes the least."""
+        """Return what each cell costs each row: `assign` takes the least."""
         if isinstance(self.cells, RowSums):
             sums = self.cells.sums_to(x - self.centre)
         else:

@@ -380,16 +380,16 @@ class Simulation:
         return self._ready().behaviour(element).result()
 
     def check(self) -> list[str]:
-        """Return a doubt for every element that could be sent messages or events, and is sent none."""
+        """Return a doubt for every element that takes messages or receives events, and is sent none."""
         links = self.wiring.links
         sent = {id(end.element) for one in links for end in (one.source, one.target)}
-        told = {id(one.target.element) for one in self.wiring.connections}
+        connected = {id(one.target.element) for one in self.wiring.connections}
         doubts = []
         for element in self.tree.root.subtree():
             cls = element.cls
             if cls.inputs and id(element) not in sent:
                 doubts.append(f"{element.path} takes {', '.join(cls.inputs)} and is not linked")
-            if cls.receives and id(element) not in told:
+            if cls.receives and id(element) not in connected:
                 doubts.append(
                     f"{element.path} receives {', '.join(cls.receives)} and is not connected"
                 )

@@ -19,9 +19,8 @@ from privacy.query import Query
 
 __all__ = ["Auc", "MetricGate"]
 
-GRID = (
-    2**30
-)  # steps of a metric: rounding raises the price by less than one in a million, as a rule
+# steps of a metric: rounding raises the price by less than one in a million, as a rule
+GRID = 2**30
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,7 +114,7 @@ def _factors(
     slope: Float[np.ndarray, " points"], residual: Float[np.ndarray, " points"],
     covariance: Float[np.ndarray, "active active"],
 ) -> tuple[Float[np.ndarray, " columns"], Float[np.ndarray, " columns"]]:  # fmt: skip
-    """What each column still explains (Q), and how much of it the active ones explain (S)."""
+    """Return what each column still explains (Q), and how much of it the active ones explain (S)."""
     shared = basis.T @ (used * slope[:, None])
     own = np.square(basis).T @ slope - np.einsum("ij,jk,ik->i", shared, covariance, shared)
     return basis.T @ residual, np.maximum(own, _SMALLEST)

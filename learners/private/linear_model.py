@@ -37,9 +37,8 @@ __all__ = [
     "to_coef",
 ]
 
-MIN_REGULARIZATION = (
-    1e-9  # below it the solver may not reach its tolerance: a refusal after payment
-)
+# below it the solver may not reach its tolerance: a refusal after payment
+MIN_REGULARIZATION = 1e-9
 
 
 BLOCK = 65_536  # rows that are judged at once: no copy of all of them is made

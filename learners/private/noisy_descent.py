@@ -39,9 +39,8 @@ __all__ = [
 ]
 
 CLIP = 0.5  # of a row's gradient: for two classes no gradient is longer where descent starts
-TIME = (
-    2.0  # length of the whole descent, in units of rows times noise-to-signal; settled on open sets
-)
+# length of the whole descent, in units of rows times noise-to-signal; settled on open sets
+TIME = 2.0
 BLOCK = 16_384  # rows: what is made of them stays in the caches
 STEPS = 50, 200
 STEP = 10.0  # length of a step that is aimed at

@@ -96,9 +96,8 @@ class HistogramValidation:
             raise ValueError(f"candidates must be distinct, one at least, got {self.candidates}")
         for n_bins in self.candidates:
             check_bins(n_bins, self.low, self.high)
-        object.__setattr__(
-            self, "candidates", tuple(map(int, self.candidates))
-        )  # NumPy's, for JSON
+        # NumPy's, for JSON
+        object.__setattr__(self, "candidates", tuple(map(int, self.candidates)))
         check_price(epsilon_counts=self.epsilon_counts, epsilon_select=self.epsilon_select)
         choice(self.epsilon_select)
 

@@ -273,10 +273,8 @@ def run_events(
     nets = np.zeros(n_nets)
     scratch = (np.empty(16), np.empty(16))  # of one bump at one event
     n_cells, n_params, n_state = len(program), params.shape[1], state.shape[1]
-    s, p = (
-        state.reshape(-1),
-        params.reshape(-1),
-    )  # a view for each cell would take longer than the cell
+    # a view for each cell would take longer than the cell
+    s, p = state.reshape(-1), params.reshape(-1)
     for e in range(len(lanes)):
         lane = lanes[e]
         first = lane * n_state

@@ -177,9 +177,8 @@ class _PotentialMachine(BaseEstimator):  # type: ignore[misc]
         self.n_iter_ = max(1, *(one.n_iter for one in found))
         self.kkt_violation_ = max(one.violation for one in found) / moments.weight
         self.epsilon_max_ = float(np.abs(moments.linear).max() / moments.weight)
-        self.converged_ = (
-            self.kkt_violation_ <= 2 * self.tol
-        )  # the ridge may move what stopped at tol
+        # the ridge may move what stopped at tol
+        self.converged_ = self.kkt_violation_ <= 2 * self.tol
 
     def _solve(self, moments: ColumnMoments, linear: Float[np.ndarray, " columns"]) -> BoxLasso:
         return box_lasso(

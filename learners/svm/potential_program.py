@@ -168,9 +168,8 @@ def _walk(
         inner, here = H[np.ix_(on, on)], coef[on]
         step = np.linalg.solve(inner, pull) - here
         cut = np.clip(here + step, low[on], high[on]) - here
-        if (
-            not cut @ (inner @ (here + cut / 2) - pull) < 0
-        ):  # cutting all at once climbs: the first alone
+        # cutting all at once climbs: the first alone
+        if not cut @ (inner @ (here + cut / 2) - pull) < 0:
             limit = np.where(step > 0, high[on], low[on])
             reach = np.full(on.size, math.inf)
             np.divide(limit - here, step, out=reach, where=step != 0)

@@ -1,7 +1,7 @@
-"""Answers of a few judges read as gold teaches: class probabilities where no consensus can be trusted.
+"""Class probabilities from the answers of a few judges, learned from gold, where no consensus can be trusted.
 
 Language models err together, so their consensus may be wrong where they agree, and no label shows it.
-A hundred tasks whose truth is known do.
+A hundred tasks whose truth is known show it.
 
 >>> rng = np.random.default_rng(0)
 >>> truth = rng.integers(3, size=1000)
@@ -10,7 +10,7 @@ A hundred tasks whose truth is known do.
 >>> votes = np.eye(3)[answers].mean(axis=1)
 >>> gold = np.where(np.arange(1000) < 100, truth, -1)
 >>> found = read_by_gold(answers, votes, gold, rng=rng)
->>> [round(float(np.mean(said.argmax(axis=1) == truth)), 2) for said in (votes, found.probabilities)]
+>>> [round(float(np.mean(one.argmax(axis=1) == truth)), 2) for one in (votes, found.probabilities)]
 [0.65, 0.97]
 """
 
@@ -29,12 +29,7 @@ __all__ = ["GoldReading", "read_by_gold"]
 
 INVERSE_PENALTIES = (0.03, 0.1, 0.3, 1.0)  # scikit-learn's C; all of them are mixed
 N_FOLDS, N_INNER = 10, 5
-POWERS = (
-    0.1,
-    0.2,
-    0.4,
-    1.0,
-)  # of the consensus, which says more than it knows where errors are common
+POWERS = (0.1, 0.2, 0.4, 1.0)  # of the consensus, which is too sure where errors are common
 CAUTION = 0.5  # power of the likelihoods that weigh consensus and classifiers
 MAX_SURE = 0.97  # of the consensus in the mixture: one error must not rule it out
 LEAST = 1e-12  # of a posterior that is raised to a power
@@ -79,12 +74,12 @@ def read_by_gold(
     *,
     rng: np.random.Generator,
 ) -> GoldReading:
-    """Learn class probabilities from what each judge answered, where gold says what was true.
+    """Learn class probabilities of tasks from each judge's answer, with the truth of gold tasks.
 
     Logistic regressions on who gave which class, and on how many gave it, are mixed with powers of the
     consensus: each in proportion to the root of the likelihood of gold tasks left out. Gold tasks are dealt
-    to ten folds; the nine others read the tasks of a fold, and the mean of all ten readings is that of
-    a task without gold.
+    to ten folds. Each fold is read by a mixture learned from the nine others, and a task without gold by the
+    mean of all ten mixtures.
 
     Parameters
     ----------
@@ -128,8 +123,8 @@ def read_by_gold(
     >>> rng = np.random.default_rng(0)
     >>> truth = np.arange(60) % 2
     >>> contrary = 1 - truth[:, np.newaxis]  # one judge, who says the opposite
-    >>> said = np.where(np.eye(2)[contrary[:, 0]] > 0, 0.9, 0.1)
-    >>> found = read_by_gold(contrary, said, np.where(truth + 1 > 0, truth, -1), rng=rng)
+    >>> believed = np.where(np.eye(2)[contrary[:, 0]] > 0, 0.9, 0.1)
+    >>> found = read_by_gold(contrary, believed, truth, rng=rng)
     >>> bool((found.probabilities.argmax(axis=1) == truth).all())
     True
     """
@@ -147,10 +142,10 @@ def read_by_gold(
         for number in range(N_FOLDS):
             train, out = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
             of_consensus, read = _reader(x[train], truth[train], own[:, train], rng)
-            said = read(rows)
-            by_pattern += said / N_FOLDS
+            by_classifiers = read(rows)
+            by_pattern += by_classifiers / N_FOLDS
             share += of_consensus / N_FOLDS
-            left_out[out] = _mixed(of_consensus, own[:, out]) + said[place[known[out]]]
+            left_out[out] = _mixed(of_consensus, own[:, out]) + by_classifiers[place[known[out]]]
     probabilities = _mixed(share, consensus) + by_pattern[place]
     probabilities[known] = left_out
     return GoldReading(probabilities, float(share.sum()), len(known))
@@ -213,16 +208,16 @@ def _reader(
     for number in range(N_INNER):
         train, out = fold != number, fold == number
         for c, chance in zip(INVERSE_PENALTIES, left_out, strict=True):
-            said = _fit(x[train], truth[train], c, n_classes)(x[out])
-            chance[out] = said[at[: len(said)], truth[out]]
+            found = _fit(x[train], truth[train], c, n_classes)(x[out])
+            chance[out] = found[at[: len(found)], truth[out]]
     log_p = np.log(np.concatenate([consensus[:, at, truth], left_out])).sum(axis=1)
     share = np.exp(CAUTION * (log_p - log_p.max()))
     share /= share.sum()
     readers = [_fit(x, truth, c, n_classes) for c in INVERSE_PENALTIES]
 
     def read(rows: np.ndarray) -> np.ndarray:
-        said = [part * reader(rows) for part, reader in zip(share[n_powers:], readers, strict=True)]
-        return np.asarray(np.sum(said, axis=0))
+        parts = [of_one * one(rows) for of_one, one in zip(share[n_powers:], readers, strict=True)]
+        return np.asarray(np.sum(parts, axis=0))
 
     return share[:n_powers], read
 

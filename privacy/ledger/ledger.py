@@ -284,7 +284,7 @@ class Ledger:
             raise TypeError(f"mechanism must draw, got {type(mechanism).__name__}")
         asked = [request_of(mechanism, query, key=self._access.key, plan=plan) for query in queries]
         released = release(self._access, mechanism, asked, _system_noise())
-        return self._told(asked, released)
+        return self._releases(asked, released)
 
     def interact(self, mechanism: Interaction, query: Query, question: Question) -> Release[Json]:
         """Ask an interaction one question; it is paid when it is first seen, for all questions.
@@ -313,26 +313,26 @@ class Ledger:
             return ()
         request = request_of(mechanism, query, key=self._access.key)
         entry, answered = answer(self._access, mechanism, request, questions, _system_noise())
-        return self._told(
+        return self._releases(
             [request] * len(answered), [(entry, text, fresh) for text, fresh in answered]
         )
 
-    def _told(
+    def _releases(
         self, asked: Sequence[Request], released: Sequence[tuple[int, str, bool]]
     ) -> tuple[Release[Json], ...]:
-        """What was released, with the facts of the day it was paid where a key published it."""
+        """Return the releases, with the facts of the day they were paid where a key published them."""
         asks = list(zip(asked, released, strict=True))
         keyed = {entry for request, (entry, *_) in asks if request.contents is not None}
         published = {}
         if keyed:
             with self._access.reading() as book:
                 published = find_published(book, keyed)
-        told = []
+        found = []
         for request, (entry, text, fresh) in asks:
             paid = published.get(entry, Published(request.event, "", None))
             stale = paid.contents != request.contents
-            told.append(Release(json.loads(text), entry, paid.event, fresh, paid.facts, stale))
-        return tuple(told)
+            found.append(Release(json.loads(text), entry, paid.event, fresh, paid.facts, stale))
+        return tuple(found)
 
     def statement(self, dataset: str, *, entries: int | None = None) -> Statement:
         """Return a data set's budget, spend and entries, recomputed from the stored events.

@@ -239,11 +239,8 @@ def _pass(
     n_lanes, zero = len(scale), scale
     for lane in range(n_lanes):
         zero = PUT(zero, lane, 0.0)
-    square, sent, total = (
-        zero,
-        zero,
-        zero,
-    )  # rows are read before they are written: lanes go together
+    # rows are read before they are written: lanes go together
+    square, sent, total = zero, zero, zero
     for task in range(first, last):
         votes = zero
         for row in range(task_start[task], task_start[task + 1]):

@@ -29,11 +29,13 @@ from quality.agreement.alpha_jackknife import (
 from quality.agreement.alternative_annotator import AltTest, alt_test
 from quality.agreement.kappas import ChanceCorrected, fleiss_kappa, gwet_ac1
 from quality.agreement.votes_alike import (
-    WeighedSums,
     alpha_of,
     alpha_sums,
     beyond_chance,
     reliability_of_votes,
+)
+from quality.agreement.weighed_votes import (
+    WeighedSums,
     vote_weights,
     votes_like_others,
     weighed_reliability,
@@ -45,6 +47,6 @@ __all__ = [
     "METRICS", "Alpha", "AltTest", "ChanceCorrected", "Metric", "PairKappas", "SetMetric",
     "WeighedSums", "alpha_by_class", "alpha_by_group", "alpha_by_shards", "alpha_interval", "alpha_of",
     "alpha_of_distances", "alpha_sums", "alt_test", "beyond_chance", "check_level", "fleiss_kappa",
-    "gwet_ac1", "pair_kappas", "reliability_of_votes", "vote_weights",
-    "votes_like_others", "weighed_reliability", "weighed_sums",
+    "gwet_ac1", "pair_kappas", "reliability_of_votes", "vote_weights", "votes_like_others",
+    "weighed_reliability", "weighed_sums",
 ]  # fmt: skip

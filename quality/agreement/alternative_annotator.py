@@ -161,7 +161,7 @@ def alt_test(
 def _leads(
     people: CrowdLabels, answer: Int64[np.ndarray, " tasks"], numbers: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Who was left out, and whether the model (1), she (-1) or neither (0) agrees better with the others."""
+    """Return who is left out and whether the model (1), she (-1) or neither (0) agrees better with others."""
     n_people = np.diff(people.task_start)
     compared = ((n_people > 1) & (answer >= 0))[people.task]
     task, own, person = (

@@ -270,7 +270,7 @@ def _without_fold(shard: LabelShard, fold: int, n_folds: int) -> LabelShard:
 
 
 def _answers_given(shard: LabelShard, asked: tuple[Posterior, Any]) -> Sums:
-    """What a shard says of what labels mean."""
+    """Return what a shard adds to :func:`answers_given`."""
     posterior, belief = asked
     nobody = np.zeros(shard.n_labels, dtype=np.bool_)
     believed = _read_only(posterior(shard, belief))
@@ -288,7 +288,7 @@ def _answers_of_workers(shard: LabelShard, asked: tuple[Posterior, Any]) -> Sums
 
 
 def _predicted(shard: LabelShard, asked: tuple[int, list[list[Predicting]]]) -> Sums:
-    """What the labels held out are worth: summed, and how far each candidate is from each other."""
+    """Return sums of the held-out labels' log-likelihoods, of their differences, and of these squared."""
     n_folds, by_fold = asked
     fold, task = dealt(shard.task_start, shard.first_task, n_folds), _task_of(shard)
     log_p = np.zeros((len(by_fold[0]), shard.n_tasks))  # summed over a task's held-out labels

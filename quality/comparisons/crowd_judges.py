@@ -22,10 +22,8 @@ from quality.parallel import Progress, counter
 __all__ = ["CrowdBradleyTerry", "crowd_bradley_terry"]
 
 START = (0.25, 0.1, 0.5)  # variances of discrimination, position and log ties before any evidence
-SEEN, SPREAD = (
-    2.0,
-    0.1,
-)  # what a variance of workers is believed to be, as if two workers had shown it
+# what a variance of workers is believed to be, as if two workers had shown it
+SEEN, SPREAD = 2.0, 0.1
 MIN_CLUSTERS = 30  # questions before their dispersion counts
 MIN_SCALE = 0.05  # a crowd of less discrimination keeps its scale
 

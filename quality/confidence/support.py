@@ -169,17 +169,16 @@ def support_by_shards(
     **Guarantees.** The support of the whole table, `shared`, `alike` and `reliability` up to the rounding
     of sums in another order.
     """
-    wrong, n_labels, *pairs, of_workers, alike_of, in_pairs = engine.add_up(
+    wrong, n_labels, by_class, apart, *likeness = engine.add_up(
         _errors, (posterior, belief, groups)
     )
-    rate = error_rates(wrong, n_labels)
-    weights = vote_weights(of_workers, alike_of, in_pairs)
+    rate, weights = error_rates(wrong, n_labels), vote_weights(*likeness)
     found = engine.map(_support, (posterior, belief, groups, rate, weights))
     columns = (part.columns for part in found)
     label, model, odds, votes, n_votes = map(np.concatenate, zip(*columns, strict=True))
     common, most = np.sum([part.common for part in found], axis=0)
     shared = shared_errors(common, most)
-    alike, guess = alpha_of(*pairs), shares_of_classes(pairs[0])[label]
+    alike, guess = alpha_of(by_class, apart), shares_of_classes(by_class)[label]
     of_votes = zip(*(part.weighed for part in found), strict=True)
     weighed = weighed_reliability(WeighedSums(*(np.sum(each, axis=0) for each in of_votes)))
     reliability = _reliability(alike, n_votes, weighed)

@@ -432,9 +432,8 @@ def _distinct_text(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     native = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("="))
     letters = native.view(np.uint32).reshape(len(native), native.dtype.itemsize // 4)
     code, first = (np.empty(len(letters), dtype=np.int32) for _ in range(2))
-    slots = np.zeros(
-        1 << (2 * len(letters)).bit_length(), dtype=np.int32
-    )  # untouched ones cost nothing
+    # untouched ones cost nothing
+    slots = np.zeros(1 << (2 * len(letters)).bit_length(), dtype=np.int32)
     n_found = _hash_rows(letters, slots, code, first, np.empty(len(letters), dtype=np.uint64))
     return code, native[first[:n_found]]
 

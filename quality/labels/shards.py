@@ -297,11 +297,11 @@ class LocalEngine:
 
     def keep_workers(self, keep: Bool[np.ndarray, " workers"]) -> "LocalEngine":
         """Return an engine on the same shards without the labels of the other workers."""
-        return self.changed(partial(_without_others, keep=keep))
+        return self.changed(partial(LabelShard.keep_workers, keep=keep))
 
     def merge_workers(self, groups: Int[np.ndarray, " workers"]) -> "LocalEngine":
         """Return an engine on the same shards in which every group has one label per task."""
-        return self.changed(partial(_merged, groups=groups))
+        return self.changed(partial(LabelShard.merge_workers, groups=groups))
 
     def changed(self, change: Callable[[LabelShard], LabelShard]) -> "LocalEngine":
         """Return an engine on changed shards; those that are loaded are changed when they are."""
@@ -331,11 +331,3 @@ def _work(
 
 def _load(load: Loader, change: Callable[[LabelShard], LabelShard]) -> LabelShard:
     return change(load())
-
-
-def _without_others(shard: LabelShard, keep: Bool[np.ndarray, " workers"]) -> LabelShard:
-    return shard.keep_workers(keep)
-
-
-def _merged(shard: LabelShard, groups: Int[np.ndarray, " workers"]) -> LabelShard:
-    return shard.merge_workers(groups)

@@ -305,7 +305,7 @@ def matching_and_level(graph: Any) -> tuple[SemiMatching, Int32[np.ndarray, " ma
 
 
 def ascending_rows(graph: Any) -> tuple[Int[np.ndarray, " offsets"], Int[np.ndarray, " entries"]]:
-    """Where each job's machines start, and the machines in ascending order; not to be written.
+    """Return where each job's machines start, and the machines in ascending order; not to be written.
 
     Of 32 bits wherever they suffice: a kernel for each kind of integer is compiled apart.
     """

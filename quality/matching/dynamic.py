@@ -45,9 +45,8 @@ __all__ = [
     "remove_worker",
 ]
 
-GONE = (
-    -1
-)  # label of a removed worker; worker of a vanished node; result of a search that found none
+# label of a removed worker; worker of a vanished node; result of a search that found none
+GONE = -1
 FULL, SHORT = 0, 1  # label minus load
 
 
@@ -147,9 +146,8 @@ def _lose(sink: int, n_lost: int, edges, state, search) -> None:
             while giver != sink:
                 assigned[by_node[giver]] = by_worker[giver]
                 giver = by_worker[giver]
-        elif (
-            n_reached == 1
-        ):  # no worker of her label can pass to her: she falls to the label of those who can
+        elif n_reached == 1:
+            # no worker of her label can pass to her: she falls to the label of those who can
             step = min(n_lost, here - below)
             label[sink] -= step
             load[sink] -= step
@@ -225,9 +223,8 @@ def _find_full(sink: int, edges, state, search):
                 continue
             at += np.uint64(1)
             its = label[np.uint64(owner)]
-            is_lower = (
-                its < here
-            )  # arithmetic, since a branch here is mispredicted half of the time
+            # arithmetic, since a branch here is mispredicted half of the time
+            is_lower = its < here
             below = max(below, is_lower * its)
             if (not is_lower) & (seen[np.uint64(owner)] != search_number):
                 seen[owner], by_node[owner], by_worker[owner] = search_number, node, taker

@@ -230,7 +230,7 @@ def _distances(edges, share, part, home, excess, slack, distance, queue, reached
 
 @kernel
 def _wave(edges, share, part, home, excess, slack, distance, by_distance) -> None:
-    """From the farthest machine to the nearest, pass what is too much one step on."""
+    """Pass excess load one step on, from the farthest machine to the nearest."""
     start, machine, at_start, at, job_of = edges
     for behind in range(len(by_distance) - 1, -1, -1):
         giver = by_distance[behind]

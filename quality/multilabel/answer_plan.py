@@ -126,7 +126,7 @@ def _gain(chance: np.ndarray, hit: np.ndarray, false: np.ndarray) -> np.ndarray:
 def _answered(
     table: MultiLabels, about: np.ndarray, asked: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Where the pairs stand that have an answer already: places among the tasks and the workers."""
+    """Return the pairs that have an answer already, as places among the tasks and the workers."""
     task, worker = (np.full(n, -1) for n in (table.n_tasks, table.n_workers))
     task[about], worker[asked] = np.arange(len(about)), np.arange(len(asked))
     rows, columns = task[table.task], worker[table.worker]

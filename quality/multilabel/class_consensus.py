@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Bool, Float64, Int, Int8, Int16, Int64
 
+from quality.aggregation import check_em
 from quality.argument_types import check_arguments
 from quality.confidence import RightnessPrior, calibrate_support
 from quality.labels import freeze_arrays, of_voters
@@ -38,9 +39,8 @@ CELL_PRIOR = RightnessPrior(intercept=0.75, odds=0.35, votes=0.77, shared=-2.83)
 SHARED_HALF = 0.02  # shared errors at which model and regression weigh alike: see `_calibrated`
 MIN_GOLD = 50  # cells from which on :func:`~quality.calibrate` fits to them
 N_FOLDS = 5  # of the gold: what a task's answers say without its truth
-LEAST_SURE = (
-    0.5 + 1e-9
-)  # without gold a calibrated probability stays on the model's side of one half
+# without gold a calibrated probability stays on the model's side of one half
+LEAST_SURE = 0.5 + 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -192,10 +192,7 @@ def multilabel_consensus(
     """
     if not 0 < threshold < 1:
         raise ValueError(f"threshold must be in (0, 1), got threshold={threshold}")
-    if not max_iter >= 1:
-        raise ValueError(f"max_iter must be >= 1, got max_iter={max_iter}")
-    if not tol >= 0:
-        raise ValueError(f"tol must be >= 0, got tol={tol}")
+    check_em(max_iter, tol, None)
     if gold is not None and not (
         gold.shape == (table.n_tasks, table.n_classes) and np.isin(gold, (-1, 0, 1)).all()
     ):

@@ -116,7 +116,7 @@ def _holders(
 
 @kernel
 def _likeness(common: int, one: int, other: int, is_masi: bool) -> float:
-    """One less the distance of two sets, from their sizes and how many classes they share."""
+    """Return one less the distance of two sets, from their sizes and how many classes they share."""
     if one == 0 and other == 0:
         return 1.0
     share = common / (one + other - common)

@@ -21,12 +21,12 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float64, Int, Int16
 
-from quality.aggregation import Result
+from quality.aggregation import Result, check_em
 from quality.argument_types import check_arguments
 from quality.labels import CrowdLabels, LabelError, check_table, of_voters, tree_total
 from quality.ordered.expected_loss import Loss, least_loss
 from quality.ordered.style_pass import settle, style_pass, style_table
-from quality.parallel import Progress, check_threads, chunk_starts, counter, shared_out
+from quality.parallel import Progress, chunk_starts, counter, shared_out
 
 __all__ = ["OrdinalCrowd", "ordinal_crowd"]
 
@@ -241,11 +241,7 @@ def _check(
 ) -> None:
     if not 0 < anchor < np.inf:
         raise ValueError(f"anchor must be > 0 and finite, got anchor={anchor}")
-    if not max_iter >= 1:
-        raise ValueError(f"max_iter must be >= 1, got max_iter={max_iter}")
-    if not tol >= 0:
-        raise ValueError(f"tol must be >= 0, got tol={tol}")
-    check_threads(threads)
+    check_em(max_iter, tol, threads)
     check_table(labels.n_tasks, labels.n_classes, labels.n_labels)
     if labels.n_classes > MAX_CLASSES:
         raise LabelError(

@@ -414,7 +414,7 @@ def crowd_sums(
 
 
 def _about_workers(shard: LabelShard, parameters: tuple[np.ndarray, Posterior, Any]) -> Sums:
-    """What a shard adds to the sums of :func:`crowd_sums`."""
+    """Return what a shard adds to the sums of :func:`crowd_sums`."""
     keep, posterior, belief = parameters
     kept = shard.keep_workers(keep)
     consensus, _ = decide(posterior(kept, belief))

@@ -113,7 +113,7 @@ def response_times(labels: CrowdLabels, seconds: Float[np.ndarray, " labels"]) -
 def _deviations(
     seconds: np.ndarray, worker: np.ndarray, n_timed: np.ndarray
 ) -> tuple[Float64[np.ndarray, " workers"], float]:
-    """Of each worker's median log time from the crowd's, and the crowd's time itself."""
+    """Return how far each worker's median log time is from the crowd's, and the crowd's time itself."""
     judged = n_timed >= MIN_TIMED
     deviation = np.full(len(n_timed), np.nan)
     if np.count_nonzero(judged) < MIN_TIMED or not seconds.any():

@@ -216,26 +216,23 @@ def _check_shapes(
 def _reasons(
     filtered: Filtered | FilteredDishonest, numbers: dict[str, np.ndarray], named: list[str]
 ) -> tuple[str, ...]:
-    """One sentence per worker."""
+    """Return a sentence per worker."""
     chance = [""] * len(filtered.keep)  # that an honest worker gets as much
     if isinstance(filtered, FilteredDishonest):
         chance = [f" (p-value {p_value:.2g})" for p_value in filtered.p_value.tolist()]
-    verdict = {
-        int(
-            worker
-        ): f"removed {_ordinal(place)} at {filtered.criterion} {penalty:.3g}{chance[worker]}"
-        for place, (worker, penalty) in enumerate(
-            zip(filtered.removed, filtered.removed_penalty, strict=True), start=1
-        )
-    }
+    verdict = {}
+    removed = zip(filtered.removed, filtered.removed_penalty, strict=True)
+    for place, (worker, penalty) in enumerate(removed, start=1):
+        words = f"removed {_ordinal(place)} at {filtered.criterion} {penalty:.3g}"
+        verdict[int(worker)] = f"{words}{chance[worker]}"
     for worker, penalty, reason in zip(
         filtered.refused, filtered.refused_penalty, filtered.refused_reason, strict=True
     ):
         verdict[int(worker)] = f"kept in spite of {filtered.criterion} {penalty:.3g} ({reason})"
     penalties = zip(numbers["soft_penalty"].tolist(), chance, strict=True)
-    said = [f"kept: soft penalty {penalty:.3g}{p_value}" for penalty, p_value in penalties]
+    sentences = [f"kept: soft penalty {penalty:.3g}{p_value}" for penalty, p_value in penalties]
     for worker, words in verdict.items():
-        said[worker] = words
+        sentences[worker] = words
     seconds = np.where(numbers["hasty"], numbers["median_seconds"], 0.0)  # NaN equals nothing
     percent = np.where(numbers["n_labels"] > 0, 100 * numbers["agreement"], 0.0).round()
     hers = numbers | {"agreement": percent.astype(np.int64), "median_seconds": seconds}
@@ -244,7 +241,7 @@ def _reasons(
     ends = (evidence(*number) for number in zip(named, *columns, strict=True))
     return tuple(
         f"{words}{end}" if is_judged else end
-        for words, (is_judged, end) in zip(said, ends, strict=True)
+        for words, (is_judged, end) in zip(sentences, ends, strict=True)
     )
 
 

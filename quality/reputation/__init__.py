@@ -37,8 +37,8 @@ from quality.reputation.sharded_filtering import filter_workers_by_shards
 
 __all__ = [
     "BalancedLoads", "Filtered", "FilteredDishonest", "HonestPopulation", "RobustnessBounds",
-    "balanced_loads", "balanced_penalty", "filter_dishonest",
-    "filter_dishonest_by_shards", "filter_workers", "filter_workers_by_shards", "graded_penalty",
-    "hard_level", "hard_penalty", "mean_share", "relative_penalty", "robustness_bounds", "share_sums",
-    "shares_of", "soft_penalty", "soft_penalty_by_shards", "weakest_workers",
+    "balanced_loads", "balanced_penalty", "filter_dishonest", "filter_dishonest_by_shards",
+    "filter_workers", "filter_workers_by_shards", "graded_penalty", "hard_level", "hard_penalty",
+    "mean_share", "relative_penalty", "robustness_bounds", "share_sums", "shares_of", "soft_penalty",
+    "soft_penalty_by_shards", "weakest_workers",
 ]  # fmt: skip

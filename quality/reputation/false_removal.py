@@ -25,9 +25,8 @@ from quality.reputation.honest_population import HonestPopulation, step_up_ratio
 
 __all__ = ["FilteredDishonest", "Rounds", "check_rates", "filter_dishonest", "remove_in_rounds"]
 
-FEW_LABELS = (
-    0.01  # of those left: what the others' evidence gains without them is not worth a round
-)
+# of those left: what the others' evidence gains without them is not worth a round
+FEW_LABELS = 0.01
 MAX_ADVERSARIES = 0.45  # a larger share fitted: the honest may be the part that looks dishonest
 
 

@@ -385,9 +385,8 @@ def removal_limit(
     if fraction is not None and n_workers is None:
         if not 0 <= fraction <= 1:
             raise ValueError(f"fraction must be in [0, 1], got fraction={fraction}")
-        return int(
-            fraction * np.count_nonzero(n_labels) + 1e-9
-        )  # 0.29 * 100 is 28.999... in floating point
+        # 0.29 * 100 is 28.999... in floating point
+        return int(fraction * np.count_nonzero(n_labels) + 1e-9)
     raise ValueError(
         "exactly one of n_workers and fraction must be given, "
         f"got n_workers={n_workers}, fraction={fraction}"

@@ -31,9 +31,8 @@ NO_ADVERSARIES = 0.5  # prior chance of that
 FLOOR = 1e-30  # of a worker's likelihood: eight of them can be multiplied
 MAX_FITTED = 20_000  # workers: more of them change no population
 BLOCK = 64  # workers between two looks at which mixtures are left
-HOPELESS = (
-    50.0  # nats behind the best; the mixture that the crowd is drawn from is so once in e**50
-)
+# nats behind the best; the mixture that the crowd is drawn from is so once in e**50
+HOPELESS = 50.0
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -199,7 +199,7 @@ def hard_penalty(labels: CrowdLabels) -> Int32[np.ndarray, " workers"]:
 
 @kernel
 def _tally(total, tasks, sign, task_start, worker, label, keep, unit, n_same) -> None:
-    """One pass: count equal labels of a task, then share out among them."""
+    """Count equal labels of each task, then share out among them, in one pass."""
     for at in range(len(tasks)):
         task = tasks[at]
         n_given = 0

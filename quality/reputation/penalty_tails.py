@@ -42,9 +42,8 @@ __all__ = [
 EXACT = 24  # labels of a worker, up to which nothing is approximated
 NEAR = 1e-9  # penalties closer than this are equal
 MOST = 2_000_000  # penalties kept of all workers, a polynomial each
-WIDTHS = np.array(
-    [NEAR, 1e-4, 1e-3, 1e-2, 0.1]
-)  # of a sum's rounding, the first that is coarse enough
+# of a sum's rounding, the first that is coarse enough
+WIDTHS = np.array([NEAR, 1e-4, 1e-3, 1e-2, 0.1])
 COARSEST = 11 * EXACT * (EXACT + 1)  # sums and numbers of tasks, at the coarsest width
 APART = 64.0  # between sums of other numbers of tasks, more than any sum
 N_MOMENTS = 15

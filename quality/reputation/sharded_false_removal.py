@@ -61,9 +61,8 @@ __all__ = ["filter_dishonest_by_shards"]
 
 AT_ONCE = 16_000_000  # labels of some workers that are brought together, each in some 30 bytes
 MANY_AT_ONCE = 250_000  # workers whose likelihoods or moments are added up together
-BLOCK = (
-    16_384  # of them whose likelihoods are multiplied meanwhile: six megabytes, which a cache holds
-)
+# of them whose likelihoods are multiplied meanwhile: six megabytes, which a cache holds
+BLOCK = 16_384
 
 
 @check_arguments
@@ -348,7 +347,7 @@ def _n_classes(shard: LabelShard, _: object) -> int:
 
 
 def _about_reliability(shard: LabelShard, asked: tuple[_Believed, _Some]) -> Sums:
-    """What a shard adds to the mass of the classes, and to log-likelihoods on the grid."""
+    """Return what a shard adds to the mass of the classes, and to log-likelihoods on the grid."""
     believed, some = asked
     right = np.empty(shard.n_labels)
     mass = ask_right(shard, TaskAnswers.of(shard), believed.log_odds, believed.prior, right)
@@ -381,7 +380,7 @@ def _others_in(shard: LabelShard, believed: _Believed) -> OtherAnswers:
 
 
 def _moments(shard: LabelShard, asked: tuple[_Believed, _Some]) -> Sums:
-    """What a shard adds to the moments of some workers' penalties."""
+    """Return what a shard adds to the moments of some workers' penalties."""
     believed, some = asked
     owner = some.place[shard.worker]
     return (moments_of_owners(_others_in(shard, believed), owner, len(some.worker)),)

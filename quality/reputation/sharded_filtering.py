@@ -196,7 +196,7 @@ def _tasks_with(
 
 
 def _together(parts: Sequence[tuple[LabelShard, np.ndarray]], n_workers: int) -> _TasksAtHand:
-    """What the shards found, one after the other."""
+    """Return the tables that the shards found as one, in their order."""
     tables, tasks = zip(*parts, strict=True)
     worker, label, gold = (
         np.concatenate([getattr(table, name) for table in tables])

@@ -94,44 +94,44 @@ def _tail(value: np.ndarray, law: Law) -> Float64[np.ndarray, " values"]:
 
 
 def belief_in_counts(
-    said: Float[np.ndarray, " classes"],
+    consensus: Float[np.ndarray, " classes"],
     bias: Float[np.ndarray, " classes"],
-    of_said: Float[np.ndarray, " classes"],
+    of_consensus: Float[np.ndarray, " classes"],
     of_bias: Float[np.ndarray, " classes"],
 ) -> Float64[np.ndarray, " classes"]:
-    """Return shares as they are where the crowd has no bias, independent of the error of said + bias.
+    """Return what shares are where the crowd has no bias, independent of the error of consensus + bias.
 
     Parameters
     ----------
-    said, bias
+    consensus, bias
         Shares of the consensus labels, and what gold adds to them; their errors are independent.
-    of_said, of_bias
+    of_consensus, of_bias
         Variances of these errors.
 
     Notes
     -----
-    said - r bias has no covariance with said + bias for r = `of_said` / `of_bias`. Where its noise is as
-    large as its distance from equal shares it is drawn to them (James and Stein's way).
+    consensus - r bias has no covariance with consensus + bias for r = `of_consensus` / `of_bias`. Where
+    its noise is as large as its distance from equal shares it is drawn to them (James and Stein's way).
     """
-    ratio = of_said / (of_bias + LEAST_VARIANCE)
-    apart = said - ratio * bias - 1 / said.size
-    size, noise = float(apart @ apart), float((of_said * (1 + ratio)).sum())
+    ratio = of_consensus / (of_bias + LEAST_VARIANCE)
+    apart = consensus - ratio * bias - 1 / consensus.size
+    size, noise = float(apart @ apart), float((of_consensus * (1 + ratio)).sum())
     kept = max(0.0, 1 - noise / size) if size > 0 else 0.0
-    return np.asarray(1 / said.size + kept * apart)
+    return np.asarray(1 / consensus.size + kept * apart)
 
 
 def clear_bias(
-    of_said: Float[np.ndarray, " classes"],
+    of_consensus: Float[np.ndarray, " classes"],
     of_bias: Float[np.ndarray, " classes"],
     spread: float,
     odds: float,
 ) -> Float64[np.ndarray, " classes"]:
-    """Return how far said + bias is from the belief, by class, when a bias gets as likely as none.
+    """Return how far consensus + bias is from the belief, by class, when a bias gets as likely as none.
 
     Parameters
     ----------
-    of_said, of_bias
-        Variances of the errors of what is said and of its bias.
+    of_consensus, of_bias
+        Variances of the errors of the consensus shares and of their bias.
     spread
         Of the biases of crowds that have one.
     odds
@@ -146,4 +146,4 @@ def clear_bias(
     seen = more / (1 + more)
     evidence = np.log(odds) + 0.5 * axes * np.log1p(more) - 0.5 * (axes - 1) * seen
     deviations = np.sqrt(2 * evidence / np.maximum(seen, LEAST_VARIANCE))
-    return np.asarray(deviations * (of_said + of_bias) / np.sqrt(of_bias))
+    return np.asarray(deviations * (of_consensus + of_bias) / np.sqrt(of_bias))

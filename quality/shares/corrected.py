@@ -23,7 +23,7 @@ from quality.labels import freeze_arrays
 from quality.shares.intervals import check_gold, share_intervals
 from quality.shares.rivals import confused_shares
 
-__all__ = ["CorrectedShares", "corrected_shares", "joined"]
+__all__ = ["CorrectedShares", "corrected_shares"]
 
 STRENGTHS = np.array([0.5 * 2.0**step for step in range(13)])  # prior gold tasks a consensus class
 ERROR = 0.5  # wrong gold tasks, of one, that are added before the rate of errors is taken
@@ -124,27 +124,10 @@ def corrected_shares(
     )  # fmt: skip
 
 
-def joined(found: CorrectedShares, size: Int[np.ndarray, " groups"]) -> CorrectedShares:
-    """Join groups with samples of their own into one population: a stratified sample.
-
-    `size` is of the groups. Distances to the ends of the intervals are added as squares are.
-    """
-    weight = (size / size.sum())[:, None]
-    share = (weight * found.share).sum(axis=0)
-    below = np.sqrt(np.square(weight * (found.share - found.low)).sum(axis=0))
-    above = np.sqrt(np.square(weight * (found.high - found.share)).sum(axis=0))
-    covariance = (np.square(weight)[:, :, None] * found.covariance).sum(axis=0)
-    low, high = np.clip(share - below, 0, 1), np.clip(share + above, 0, 1)
-    return CorrectedShares(
-        share[None], low[None], high[None], covariance[None],
-        np.array([found.n_gold.sum()]), found.level,
-    )  # fmt: skip
-
-
 def _beliefs(
     counts: Int[np.ndarray, "groups classes"], table: Int[np.ndarray, "groups classes classes"]
 ) -> Float64[np.ndarray, "beliefs groups classes classes"]:
-    """What may be believed of P(truth | consensus) in each group before its own gold tasks are seen.
+    """Return priors for P(truth | consensus) in each group, before its own gold tasks are seen.
 
     Always: all classes err equally often, as often as all gold tasks say. With several groups also
     what the other groups' gold tasks say of P(truth | consensus), or of P(consensus | truth).
@@ -153,11 +136,8 @@ def _beliefs(
     even = np.broadcast_to(_even_errors(pooled), table.shape)
     if n_groups == 1:
         return even[None]
-    elsewhere = [pooled - own for own in table]
+    alike = np.stack([_pooled_belief(pooled - own) for own in table])
     rest = counts.sum(axis=0) - counts
-    alike = np.stack(
-        [_pooled_belief(size, other) for size, other in zip(rest, elsewhere, strict=True)]
-    )
     together = alike * rest[:, :, None]
     errors = together / np.maximum(together.sum(axis=1, keepdims=True), 1e-300)
     share = confused_shares(counts.astype(np.float64), errors)
@@ -174,9 +154,9 @@ def _even_errors(table: Int[np.ndarray, "classes classes"]) -> Float64[np.ndarra
 
 
 def _pooled_belief(
-    counts: Int[np.ndarray, " classes"], table: Int[np.ndarray, "classes classes"]
+    table: Int[np.ndarray, "classes classes"],
 ) -> Float64[np.ndarray, "truth classes"]:
-    """P(truth | consensus) as gold tasks of other groups say, shrunk in its turn."""
+    """Return P(truth | consensus) as gold tasks of other groups say, shrunk in its turn."""
     even = _even_errors(table)[None, None]
     log_weight, belief = [], []
     for strength in STRENGTHS:

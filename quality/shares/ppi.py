@@ -80,10 +80,10 @@ def prediction_powered(
     ----------
     .. [1] Angelopoulos, Duchi, Zrnic, "PPI++: efficient prediction-powered inference" (2023).
     """
-    truth, said, both, n, total = _moments(counts, table)
-    covariance, variance = both - truth * said, said * (1 - said)
+    truth, consensus, both, n, total = _moments(counts, table)
+    covariance, variance = both - truth * consensus, consensus * (1 - consensus)
     weight = np.clip(covariance / np.where(variance > 0, variance, np.inf), 0.0, 1.0)
-    share = truth + weight * (counts / total - said)
+    share = truth + weight * (counts / total - consensus)
     residual = truth * (1 - truth) - 2 * weight * covariance + weight**2 * variance
     spread = np.sqrt((1 - n / total) * np.maximum(residual, 0.0) / (n - 1))
     return _with_interval(share, weight, spread, level)
@@ -108,17 +108,17 @@ def prediction_powered_infinite(
     >>> prediction_powered_infinite(counts, table).low.round(6)
     array([0.139639, 0.092506, 0.096688])
     """
-    truth, said, both, n, total = _moments(counts, table)
+    truth, consensus, both, n, total = _moments(counts, table)
     if not n < total:
         raise ValueError("counts must count a task without gold")
     everywhere = counts / total
     rest = (counts - table.sum(axis=1)) / (total - n)
     variance = everywhere * (1 - everywhere) * total / (total - 1)
-    slope = (both - truth * said) / np.where(variance > 0, variance, np.inf)
+    slope = (both - truth * consensus) / np.where(variance > 0, variance, np.inf)
     weight = np.clip((1 - n / total) * slope, 0.0, 1.0)
-    share = truth + weight * (rest - said)
-    residual = truth * (1 - truth) - 2 * weight * (both - truth * said)
-    residual = residual + weight**2 * said * (1 - said)
+    share = truth + weight * (rest - consensus)
+    residual = truth * (1 - truth) - 2 * weight * (both - truth * consensus)
+    residual = residual + weight**2 * consensus * (1 - consensus)
     spread = np.sqrt(weight**2 * rest * (1 - rest) / (total - n) + np.maximum(residual, 0.0) / n)
     return _with_interval(share, weight, spread, level)
 

@@ -20,13 +20,13 @@ from quality.argument_types import check_arguments
 from quality.labels import freeze_arrays
 from quality.shares.assisted import assisted_interval, belief_in_counts, clear_bias
 from quality.shares.heavy_tails import mixed_law, variance_mixture
+from quality.shares.unmixed import on_simplex
 
 __all__ = ["NoisyShares", "noisy_shares", "released_interval"]
 
 SPREADS = 0.4 * 0.5 ** np.arange(10)  # of shares about equal ones
-BIASES = np.array(
-    [1.25, 0.625, 0.3125, 0.0]
-)  # of the bias, in units of the rate of errors by class
+# of the bias, in units of the rate of errors by class
+BIASES = np.array([1.25, 0.625, 0.3125, 0.0])
 ODDS = np.array([1.0, 1.0, 1.0, 15.0])  # of these: five to one that there is no bias
 USUAL = 1  # of these: the bias that an interval weighs against none
 LEAST_VARIANCE = 1e-12
@@ -138,19 +138,19 @@ def noisy_shares(
        Journal of the American Statistical Association 68 (1973).
     """
     k = _check(counts, difference, n_tasks, n_gold, level)
-    said, bias = counts / n_tasks, difference / n_gold
+    consensus, bias = counts / n_tasks, difference / n_gold
     wrong = (np.clip(n_wrong, LEAST_WRONG, n_gold * (1 - 1 / k)) + LEAST_WRONG) / (n_gold + 1)
     of_counts = count_covariance / n_tasks**2
     of_noise = difference_covariance / n_gold**2
-    unseen, possible = (1 - n_gold / n_tasks) / n_gold, _on_simplex(said)
+    unseen, possible = (1 - n_gold / n_tasks) / n_gold, on_simplex(consensus)
     share, covariance = _posterior(
-        said, bias, of_counts, of_noise, unseen * _errors(wrong, possible, possible), wrong / k,
+        consensus, bias, of_counts, of_noise, unseen * _errors(wrong, possible, possible), wrong / k,
         difference_kurtosis,
     )  # fmt: skip
-    share = _on_simplex(share)
+    share = on_simplex(share)
     sampled = unseen * _errors(wrong, possible, share)
     low, high = released_interval(
-        said, bias, np.diag(of_counts), np.diag(of_noise), np.diag(sampled), wrong=wrong,
+        consensus, bias, np.diag(of_counts), np.diag(of_noise), np.diag(sampled), wrong=wrong,
         kurtosis=(count_kurtosis, difference_kurtosis), level=level,
     )  # fmt: skip
     error = of_counts + of_noise + sampled
@@ -162,7 +162,7 @@ def noisy_shares(
         covariance,
         1.0 - float(wrong),
         level,
-        said + bias,
+        consensus + bias,
         error,
         (count_kurtosis * spread[0] ** 2 + difference_kurtosis * spread[1] ** 2) / whole**2
         if whole > 0
@@ -171,7 +171,7 @@ def noisy_shares(
 
 
 def released_interval(
-    said: Float[np.ndarray, " classes"],
+    consensus: Float[np.ndarray, " classes"],
     bias: Float[np.ndarray, " classes"],
     of_counts: Float[np.ndarray, " classes"],
     of_noise: Float[np.ndarray, " classes"],
@@ -185,7 +185,7 @@ def released_interval(
 
     Parameters
     ----------
-    said, bias
+    consensus, bias
         Shares of the consensus labels, and what gold adds to them, both with noise.
     of_counts, of_noise, sampled
         Variances by class: of the noise on the first, of that on the second, and of the sample of gold tasks.
@@ -198,9 +198,9 @@ def released_interval(
     """
     law = mixed_law(sampled, [(of_counts, kurtosis[0]), (of_noise, kurtosis[1])])
     of_bias, odds = of_noise + sampled, float(ODDS[-1] / ODDS[USUAL])
-    clear = clear_bias(of_counts, of_bias, float(BIASES[USUAL]) * wrong / said.size, odds)
-    belief = belief_in_counts(said, bias, of_counts, of_bias)
-    low, high = assisted_interval(said + bias, belief, clear, law, level=level)
+    clear = clear_bias(of_counts, of_bias, float(BIASES[USUAL]) * wrong / consensus.size, odds)
+    belief = belief_in_counts(consensus, bias, of_counts, of_bias)
+    low, high = assisted_interval(consensus + bias, belief, clear, law, level=level)
     return np.clip(low, 0, 1), np.clip(high, 0, 1)
 
 
@@ -223,13 +223,13 @@ def _check(
 
 
 def _errors(
-    wrong: float, said: Float[np.ndarray, " classes"], true: Float[np.ndarray, " classes"]
+    wrong: float, consensus: Float[np.ndarray, " classes"], true: Float[np.ndarray, " classes"]
 ) -> Float64[np.ndarray, "classes classes"]:
     """Covariance of one task's difference: wrong labels make the bias, the others spread as classes do."""
-    bias = true - said
+    bias = true - consensus
     too_little, too_much = np.maximum(bias, 0.0), np.maximum(-bias, 0.0)
     moved = float(too_little.sum())
-    pairs = np.outer(said + LEAST_SHARE, true + LEAST_SHARE)
+    pairs = np.outer(consensus + LEAST_SHARE, true + LEAST_SHARE)
     np.fill_diagonal(pairs, 0.0)
     pairs *= max(wrong - moved, 0.0) / pairs.sum()
     if moved > 0:
@@ -239,7 +239,7 @@ def _errors(
 
 
 def _posterior(
-    said: Float[np.ndarray, " classes"],
+    consensus: Float[np.ndarray, " classes"],
     bias: Float[np.ndarray, " classes"],
     of_counts: Float[np.ndarray, "classes classes"],
     of_noise: Float[np.ndarray, "classes classes"],
@@ -250,18 +250,18 @@ def _posterior(
     """Mean and covariance of the true shares, over both models and all spreads by their evidence.
 
     Noise treats classes alike, so that along the axes of the sample's errors everything falls apart
-    into pairs of numbers: what is said, and its bias.
+    into pairs of numbers: a consensus share, and its bias.
     """
-    k = said.size
+    k = consensus.size
     basis = np.linalg.svd(np.eye(k) - 1 / k)[0][:, : k - 1]  # of the vectors that add up to 0
     by_sample, turn = np.linalg.eigh(basis.T @ sampled @ basis)
     axes = basis @ turn
-    first, second = axes.T @ said, axes.T @ bias
-    of_said, of_noise_each = (
+    first, second = axes.T @ consensus, axes.T @ bias
+    of_consensus, of_noise_each = (
         float(np.trace(axes.T @ one @ axes)) / (k - 1) for one in (of_counts, of_noise)
     )
     nodes = zip(*variance_mixture(kurtosis, NODES), strict=True)
-    # variance of the truth, its covariance with what is said and with the bias; variances of what is said
+    # variance of the truth, its covariances with consensus and bias; variances of the consensus
     # and of the bias, and their covariance; of the noise; prior odds
     models = np.array(
         [
@@ -269,43 +269,26 @@ def _posterior(
             for node, chance in nodes
             for spread in np.square(SPREADS)
             for free, odds in zip(np.square(BIASES * unit), ODDS, strict=True)
-            for model in (
-                (spread + free, spread, free, spread, 0.0, free, node, odds * chance),  # said, bias
-                (
-                    spread,
-                    spread,
-                    0.0,
-                    spread + free,
-                    -free,
-                    free,
-                    node,
-                    odds * chance,
-                ),  # truth, bias
+            for model in (  # the bias is independent of the consensus, or of the truth
+                (spread + free, spread, free, spread, 0.0, free, node, odds * chance),
+                (spread, spread, 0.0, spread + free, -free, free, node, odds * chance),
             )
         ]
     )
-    own, with_said, with_bias, said_own, both, bias_own, node, odds = models.T[:, :, None]
-    said_own, bias_own = (
-        said_own + of_said,
-        bias_own + of_noise_each * node + by_sample + LEAST_VARIANCE,
+    own, with_consensus, with_bias, own_consensus, both, own_bias, node, odds = models.T[:, :, None]
+    own_consensus, own_bias = (
+        own_consensus + of_consensus,
+        own_bias + of_noise_each * node + by_sample + LEAST_VARIANCE,
     )
-    determinant = said_own * bias_own - both**2
-    solved = (bias_own * first - both * second, said_own * second - both * first)
+    determinant = own_consensus * own_bias - both**2
+    solved = (own_bias * first - both * second, own_consensus * second - both * first)
     fit = (first * solved[0] + second * solved[1]) / determinant
-    means = (with_said * solved[0] + with_bias * solved[1]) / determinant
-    gain = with_said * (bias_own * with_said - both * with_bias)
-    gain = (gain + with_bias * (said_own * with_bias - both * with_said)) / determinant
+    means = (with_consensus * solved[0] + with_bias * solved[1]) / determinant
+    gain = with_consensus * (own_bias * with_consensus - both * with_bias)
+    gain = (gain + with_bias * (own_consensus * with_bias - both * with_consensus)) / determinant
     log_weight = np.log(odds[:, 0]) - 0.5 * (fit + np.log(determinant)).sum(axis=1)
     weight = np.exp(log_weight - log_weight.max())
     weight /= weight.sum()
     mean = weight @ means
     within = np.diag(weight @ (own - gain)) + (means - mean).T @ (weight[:, None] * (means - mean))
     return 1 / k + axes @ mean, axes @ within @ axes.T
-
-
-def _on_simplex(value: Float[np.ndarray, " classes"]) -> Float64[np.ndarray, " classes"]:
-    """Return the nearest point with entries >= 0 that add up to 1."""
-    descending = np.sort(value)[::-1]
-    shift = (np.cumsum(descending) - 1) / np.arange(1, value.size + 1)
-    support = int(np.flatnonzero(descending > shift)[-1])
-    return np.asarray(np.maximum(value - shift[support], 0.0))

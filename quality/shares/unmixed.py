@@ -4,8 +4,8 @@ Gold is mostly enough for one correction of all groups, and too little for one o
 shared: where the consensus takes one class for another as often in every group, what all groups
 together tell of its errors corrects each of them.
 
->>> said = np.array([[0.59, 0.41], [0.31, 0.69]])  # of .8 and .2 of the first class, read wrong
->>> found = unmixed_shares(said, np.zeros((2, 2, 2)), weight=np.ones(2),
+>>> consensus = np.array([[0.59, 0.41], [0.31, 0.69]])  # .8 and .2 of the first class, read wrong
+>>> found = unmixed_shares(consensus, np.zeros((2, 2, 2)), weight=np.ones(2),
 ...     share=np.array([0.5, 0.5]), share_covariance=np.zeros((2, 2)), wrong=0.29)
 >>> found.share.round(2).tolist()
 [[0.83, 0.17], [0.17, 0.83]]
@@ -18,12 +18,10 @@ from jaxtyping import Float, Float64
 
 from quality.labels import freeze_arrays
 
-__all__ = ["UnmixedShares", "unmixed_shares"]
+__all__ = ["UnmixedShares", "on_simplex", "unmixed_shares"]
 
 LEAST = 1e-3  # of a class, where shares are divided by
-LEAST_TURN = (
-    0.2  # singular value of the errors: shares move five times as far as what is said, at most
-)
+LEAST_TURN = 0.2  # singular value of the errors: shares move at most five times as far as counts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,7 +33,7 @@ class UnmixedShares:
     share
         Of each class in each group; they add up to 1.
     covariance
-        Of each group's shares: of what was said of it, turned by the errors, and of the correction.
+        Of each group's shares: of its consensus shares, turned by the errors, and of the correction.
     errors
         P(consensus | truth), truth by rows, as all groups together tell it.
     """
@@ -49,7 +47,7 @@ class UnmixedShares:
 
 
 def unmixed_shares(
-    said: Float[np.ndarray, "groups classes"],
+    consensus: Float[np.ndarray, "groups classes"],
     covariance: Float[np.ndarray, "groups classes classes"],
     *,
     weight: Float[np.ndarray, " groups"],
@@ -61,7 +59,7 @@ def unmixed_shares(
 
     Parameters
     ----------
-    said
+    consensus
         Shares of the consensus labels in each group.
     covariance
         Of the noise on them.
@@ -80,7 +78,7 @@ def unmixed_shares(
     Notes
     -----
     **Guarantees.** Shares lie on the simplex. Nothing but the arguments is used, so that on released values
-    this is post-processing. Where nothing is wrong shares stay as they were said; the order of
+    this is post-processing. Where nothing is wrong shares are those of the consensus; the order of
     classes plays no part.
 
     How often class k is taken for class l is not known, only what it leaves: the difference of truth
@@ -88,27 +86,26 @@ def unmixed_shares(
     (w - |d|) S + |d| D, where |d| is half the l1 norm: S has errors between two classes in proportion to
     both their shares, and leaves no difference; D takes what classes have too little of to those that
     have too much. For two classes there is no other table. Shares are then those that the errors turn into
-    what was said, brought to the simplex; where classes are hardly told apart, a part of the errors is
-    undone. What the covariance of the shares of all leaves open is
-    added to each group's.
+    the consensus shares, brought to the simplex; where the consensus hardly separates classes, a part of the
+    errors is undone. The covariance of the shares of all groups together is added to each group's.
     """
-    k = _check(said, covariance, weight, share, share_covariance, wrong)
-    total = weight @ said / weight.sum()
+    k = _check(consensus, covariance, weight, share, share_covariance, wrong)
+    total = weight @ consensus / weight.sum()
     true = np.maximum(share, LEAST) / np.maximum(share, LEAST).sum()
-    errors = _errors(true, _on_simplex(total), wrong)
+    errors = _errors(true, on_simplex(total), wrong)
     while np.linalg.svd(errors, compute_uv=False)[-1] < LEAST_TURN:
-        errors = (errors + np.eye(k)) / 2  # hardly told apart: corrected in part
+        errors = (errors + np.eye(k)) / 2  # classes that are hardly separated: corrected in part
     turn = np.linalg.inv(errors)
     turned = np.einsum("ki,gkl,lj->gij", turn, covariance, turn)
-    found = np.stack([_on_simplex(row) for row in said @ turn])
+    found = np.stack([on_simplex(row) for row in consensus @ turn])
     return UnmixedShares(found, turned + share_covariance, errors)
 
 
 def _errors(
-    true: Float64[np.ndarray, " classes"], said: Float64[np.ndarray, " classes"], wrong: float
+    true: Float64[np.ndarray, " classes"], consensus: Float64[np.ndarray, " classes"], wrong: float
 ) -> Float64[np.ndarray, "classes classes"]:
     """P(consensus | truth), truth by rows, from both margins and the share of wrong labels."""
-    too_little, too_much = np.maximum(true - said, 0), np.maximum(said - true, 0)
+    too_little, too_much = np.maximum(true - consensus, 0), np.maximum(consensus - true, 0)
     moved = float(too_little.sum())
     both = np.outer(true, true)
     np.fill_diagonal(both, 0.0)
@@ -121,7 +118,7 @@ def _errors(
     return np.asarray(joint / true[:, None])
 
 
-def _on_simplex(value: Float[np.ndarray, " classes"]) -> Float64[np.ndarray, " classes"]:
+def on_simplex(value: Float[np.ndarray, " classes"]) -> Float64[np.ndarray, " classes"]:
     """Return the nearest point with entries >= 0 that add up to 1."""
     descending = np.sort(value)[::-1]
     shift = (np.cumsum(descending) - 1) / np.arange(1, value.size + 1)
@@ -130,7 +127,7 @@ def _on_simplex(value: Float[np.ndarray, " classes"]) -> Float64[np.ndarray, " c
 
 
 def _check(
-    said: np.ndarray,
+    consensus: np.ndarray,
     covariance: np.ndarray,
     weight: np.ndarray,
     share: np.ndarray,
@@ -138,12 +135,14 @@ def _check(
     wrong: float,
 ) -> int:
     """Return the number of classes, or raise ValueError."""
-    if not (said.ndim == 2 and said.shape[1] >= 2 and weight.shape == said.shape[:1]):
+    if not (
+        consensus.ndim == 2 and consensus.shape[1] >= 2 and weight.shape == consensus.shape[:1]
+    ):
         raise ValueError(
-            "said must be shares of 2 classes or more by group, with a weight for each"
+            "consensus must be shares of 2 classes or more by group, with a weight for each"
         )
-    k = said.shape[1]
-    fits = covariance.shape == (*said.shape, k) and share.shape == (k,)
+    k = consensus.shape[1]
+    fits = covariance.shape == (*consensus.shape, k) and share.shape == (k,)
     if not (fits and share_covariance.shape == (k, k)):
         raise ValueError("covariances and shares must be of the same groups and classes")
     if not ((weight > 0).all() and 0 <= wrong < 1):

@@ -20,6 +20,7 @@ from flows.files import (
     forget_pages,
     map_texts,
     output_folder,
+    text_parts,
     write_arrays,
     write_whole,
 )
@@ -337,3 +338,14 @@ def megabytes_in_memory(path: Path) -> float:
 def test_of_a_compressed_file_nothing_is_mapped(tmp_path: Path) -> None:
     write_arrays(tmp_path / "arrays.npz", ARRAYS, compressed=True)
     assert map_texts(tmp_path / "arrays.npz") == {}
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 3, 2**20])
+def test_texts_come_in_parts_in_their_order(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+    monkeypatch.setattr("flows.files.TEXTS_AT_ONCE", at_once)
+    names = ["b", "ü", "", "a", "b"]
+    parts = list(text_parts(np.array(names)))
+    assert [name for part in parts for name in part] == names
+    assert {type(name) for part in parts for name in part} == {str}
+    assert max(map(len, parts)) == min(at_once, len(names))
+    assert list(text_parts(np.array(names)[:0])) == []

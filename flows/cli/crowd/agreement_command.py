@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,6 +24,7 @@ from flows.cli.root import (
     Wide,
     app,
     mistakes,
+    number_cell,
     print_line,
     reading_of_options,
     show_rows,
@@ -127,7 +127,7 @@ def agreement_rows(
     yield _row("Gwet's AC1", "all labels", gwet_ac1(labels), "n_tasks", "tasks")
     try:
         pairs = pair_kappas(labels, min_common=min_common)
-        light, n_pairs = _number(pairs.light), str(len(pairs.pair))
+        light, n_pairs = number_cell(pairs.light), str(len(pairs.pair))
     except ValueError:  # too many to be listed
         pairs, light, n_pairs = None, "", ""
     yield ["Light's kappa", "pairs of workers", light, "", "", n_pairs, "pairs"]
@@ -143,7 +143,7 @@ def agreement_rows(
         return
     for at in np.argsort(pairs.kappa, kind="stable"):
         one, other = labels.workers[pairs.pair[at]]
-        n, kappa = str(pairs.n_common[at]), _number(pairs.kappa[at])
+        n, kappa = str(pairs.n_common[at]), number_cell(pairs.kappa[at])
         yield ["Cohen's kappa", f"{one}, {other}", kappa, "", "", n, "common tasks"]
 
 
@@ -151,11 +151,11 @@ def model_rows(labels: CrowdLabels, tests: Sequence[AltTest]) -> Iterator[Row]:
     """Yield two rows for each model: how many people it wins against, and how often it is as good."""
     for test in tests:
         of, n = f"model {labels.workers[test.model]}", str(len(test.person))
-        yield ["alt-test winning rate", of, _number(test.winning_rate), "", "", n, "people"]
+        yield ["alt-test winning rate", of, number_cell(test.winning_rate), "", "", n, "people"]
         yield [
             "advantage probability",
             of,
-            _number(test.advantage_probability),
+            number_cell(test.advantage_probability),
             "",
             "",
             n,
@@ -241,10 +241,5 @@ def _sentence(labels: CrowdLabels, test: AltTest, epsilon: float) -> str:
 
 def _row(measure: str, of: str, found: object, count: str, counted: str) -> Row:
     """Return a row of a result that has an interval."""
-    value, low, high = (_number(getattr(found, name)) for name in ("value", "lower", "upper"))
+    value, low, high = (number_cell(getattr(found, name)) for name in ("value", "lower", "upper"))
     return [measure, of, value, low, high, str(getattr(found, count)), counted]
-
-
-def _number(value: float) -> str:
-    """Return the number to four digits; blank where it is undefined."""
-    return f"{value:.4f}" if math.isfinite(value) else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -25,6 +24,7 @@ from flows.cli.root import (
     app,
     kept_input,
     mistakes,
+    number_cell,
     print_line,
     print_reading,
     reading_of_options,
@@ -40,8 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Labelled", "aggregate", "consensus_rows", "ordered_classes", "output_file", "read_labels_of",
-    "worker_rows",
-    "workers",
+    "worker_rows", "workers",
 ]  # fmt: skip
 
 
@@ -129,12 +128,12 @@ def aggregate(
         read = read_labels_of(labels, duplicates, reading, classes=classes)
         name = aggregator or ("auto" if classes is None else ORDERED)
         with waiting_for("consensus") as progress:
-            header, rows, said = consensus_rows(
+            header, rows, sentences = consensus_rows(
                 read, aggregator=name, loss=loss, weigh=not ignore_groups, progress=progress
             )
         if classes is not None:
             print_line(_order_line(read.labels))
-        for sentence in said:
+        for sentence in sentences:
             print_line(sentence)
         numbers = ("confidence", "labels")
         show_rows("Consensus labels", header, rows, written, numbers=numbers, guard=guard)
@@ -194,20 +193,15 @@ def worker_rows(
         [
             str(labels.workers[w]),
             str(found.n_labels[w]),
-            _number(found.agreement[w], 2),
-            _number(found.soft_penalty[w], 3),
+            number_cell(found.agreement[w], 2),
+            number_cell(found.soft_penalty[w], 3),
             str(found.hard_penalty[w]),
-            _number(found.reputation[w], 2),
+            number_cell(found.reputation[w], 2),
             found.reason[w],
         ]
         for w in order
     ]
     return header, rows
-
-
-def _number(value: float, digits: int) -> str:
-    """Return the number to so many digits; blank where it is undefined."""
-    return f"{value:.{digits}f}" if math.isfinite(value) else ""
 
 
 def consensus_rows(
@@ -235,7 +229,7 @@ def consensus_rows(
     from quality.parallel import counter
 
     given = {"aggregator": aggregator, "loss": loss}
-    chosen, labels, said = ConsensusSettings.model_validate(given), read.labels, []
+    chosen, labels, sentences = ConsensusSettings.model_validate(given), read.labels, []
     models = np.flatnonzero(np.isin(labels.workers.astype(np.str_), read.models))
     people = ~np.isin(np.arange(labels.n_workers), models)
     joining = weigh and beside_people(labels, models, np.ones_like(people))
@@ -246,15 +240,17 @@ def consensus_rows(
         counter(progress, "who does not answer on their own", 1)(0)
         found = dependent_groups(voting, models=None if joining else models)
         groups = found.group if len(found.sizes) else None
-        said = [] if groups is None else [_weighed(found, apart=joining * models.size)]
+        sentences = [] if groups is None else [_weighed(found, apart=joining * models.size)]
     consensus = any_consensus_of(voting, chosen, seed=0, groups=groups, progress=progress)
     if joining and not isinstance(consensus, NamedConsensus | NamedAuto):
         consensus, voice = hear_models(consensus, labels, models, chosen, groups=groups, seed=0)
-        said.append(_voice_line(voice, models.size, int((np.diff(voting.task_start) == 0).sum())))
+        sentences.append(
+            _voice_line(voice, models.size, int((np.diff(voting.task_start) == 0).sum()))
+        )
     counter(progress, "how far each label can be believed", 1)(0)
     sure = calibrate(voting, consensus.posterior, groups=groups)
     if sure.hardly_known:
-        said.append(HARDLY_KNOWN)
+        sentences.append(HARDLY_KNOWN)
     confidence = sure.in_label(consensus.posterior, consensus.label)
     confidence = np.where(of_models_alone(voting, models), np.nan, confidence)
     counter(progress, "the rows", 1)(0)
@@ -263,13 +259,13 @@ def consensus_rows(
         [
             str(labels.tasks[t]),
             str(labels.classes[consensus.label[t]]),
-            _number(confidence[t], 4),
+            number_cell(confidence[t]),
             "tie" if consensus.tied[t] else "",
             str(n_labels[t]),
         ]
         for t in range(labels.n_tasks)
     ]
-    return ["task", "label", "confidence", "tied", "labels"], rows, said
+    return ["task", "label", "confidence", "tied", "labels"], rows, sentences
 
 
 def _weighed(found: DependentGroups, *, apart: int) -> str:

@@ -31,6 +31,7 @@ from flows.cli.root import (
     Sep,
     Sheet,
     app,
+    counted,
     mistakes,
     one_table,
     print_line,
@@ -240,11 +241,11 @@ def _task_groups(table: MultiLabels, tasks: Path | None) -> Shaped[np.ndarray, "
 
 
 def _published_sentences(shares: SetShares, folder: Path) -> list[str]:
-    """What was published, what it cost, and what only the team may know."""
+    """Return lines about what was published, what it cost, and what only the team may know."""
     from privacy.accounting import price_text  # loaded already by what was published
 
     key = "" if shares.terms.publication is None else f"publication {shares.terms.publication}, "
-    groups = f"{len(shares.groups):,} group{'' if len(shares.groups) == 1 else 's'}"
+    groups = counted(len(shares.groups), "group")
     again = f" ({shares.n_paid_before:,} paid for before)" if shares.n_paid_before else ""
     lines = [
         f"published: {key}{groups}{again} at epsilon {price_text(shares.terms.epsilon)}, each count within "

@@ -148,7 +148,7 @@ def _asked(
 
 
 def _published_sentences(shares: WinShares, folder: Path) -> list[str]:
-    """What was published, what it cost, and what only the team may know."""
+    """Return lines about what was published, what it cost, and what only the team may know."""
     from privacy.accounting import price_text  # loaded already by what was published
 
     key = "" if shares.terms.publication is None else f"publication {shares.terms.publication}, "
@@ -203,7 +203,7 @@ def _worker_rows(table: Comparisons, found: CrowdBradleyTerry) -> tuple[list[str
 def _sentences(
     found: CrowdBradleyTerry, n_grouped: int, models: str | None, pairs: NextPairs | None
 ) -> list[str]:
-    """What else was found, a line each."""
+    """Return a line for each other finding."""
     lines = []
     if n_grouped:
         lines.append(
@@ -224,7 +224,7 @@ def _sentences(
 
 
 def _model_lines(found: CrowdBradleyTerry, pattern: str) -> list[str]:
-    """What an answer of each model is worth in answers of people."""
+    """Return a line for each model: how many answers of people one of its answers is worth."""
     is_model = [fnmatchcase(str(name), pattern) for name in found.workers]
     people = [w for w, model in zip(found.information, is_model, strict=True) if not model]
     if not any(is_model) or not people:

@@ -10,7 +10,17 @@ from typing import Annotated
 import typer
 
 from flows.choices import BlockedBy, PostedTo
-from flows.cli.root import Force, Guard, Output, Quiet, app, mistakes, print_line, show_rows
+from flows.cli.root import (
+    Force,
+    Guard,
+    Output,
+    Quiet,
+    app,
+    counted,
+    mistakes,
+    print_line,
+    show_rows,
+)
 
 __all__ = ["block", "compare", "repost"]
 
@@ -71,7 +81,7 @@ def block(
         table = _table(run_folder, "workers.parquet", ["worker", "reason", "flagged"])
         removed = [(str(row["worker"]), str(row["reason"])) for row in table if row["flagged"]]
         write_block_list(format_, removed, written)
-        print_line(f"{_counted(len(removed), 'removed worker')} written to {output}")
+        print_line(f"{counted(len(removed), 'removed worker')} written to {output}")
 
 
 @app.command(
@@ -109,20 +119,15 @@ def repost(
                 f"the label plan of {run_folder} has no such task; nothing to post again"
             )
         found = write_repost(format_, wanted, export, written, task=task)
-        print_line(f"{_counted(len(found.written), 'task')} written to {output}")
+        print_line(f"{counted(len(found.written), 'task')} written to {output}")
         sizes = Counter(len(wanted[name]) for name in found.written)
         for n, n_tasks in sorted(sizes.items()) if len(sizes) > 1 else ():
             print_line(
-                f"{_counted(n_tasks, 'task')} of them: {_counted(n, 'label')} each (--labels {n})"
+                f"{counted(n_tasks, 'task')} of them: {counted(n, 'label')} each (--labels {n})"
             )
         if found.missing:
-            missing = _counted(len(found.missing), "planned task")
+            missing = counted(len(found.missing), "planned task")
             print_line(f"{missing} not in {export.name}, such as {found.missing[0]}")
-
-
-def _counted(n: int, noun: str) -> str:
-    """A count with its noun."""
-    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
 def _table(folder: Path, name: str, columns: list[str]) -> list[dict[str, object]]:

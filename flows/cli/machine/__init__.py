@@ -1,5 +1,5 @@
-"""Commands for whoever runs the machine: `doctor`, `prune` and `warm`."""
+"""Commands for whoever runs the machine: `runs`, `prune`, `doctor` and `warm`."""
 
-from flows.cli.machine.upkeep import doctor, prune, warm
+from flows.cli.machine.upkeep import doctor, prune, runs, warm
 
-__all__ = ["doctor", "prune", "warm"]
+__all__ = ["doctor", "prune", "runs", "warm"]

@@ -273,7 +273,7 @@ def _pay_anew(run: Run, begun: dict[str, Any]) -> None:
 
 
 def _shown(run: Run) -> dict[str, Any]:
-    """What the public folder shows: names, a digest of the bytes of each file, and all numbers."""
+    """Return what the public folder shows: names, a digest of the bytes of each file, and all numbers."""
     names = write_release_files(run.folder)
     public = run.folder / "public"
     for path in public.iterdir():

@@ -108,7 +108,7 @@ def _write(tasks: list[str], path: Path) -> None:
 
 
 def _lines(found: GoldProposal, width: float, n_tasks: int, n_known: int) -> list[str]:
-    """What was found, in sentences."""
+    """Return the findings as sentences."""
     lines = [
         f"No number of gold tasks brings intervals of width {width:g}: with gold for all {n_tasks:,} tasks "
         f"they are {found.width:.3f} wide, from the noise that the price asks for"

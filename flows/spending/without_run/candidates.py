@@ -140,8 +140,8 @@ def ask_candidates(
         ledger.open_budget(dataset, unit=Unit.ROW, epsilon=gate.epsilon, delta=0.0, n=n)
     released = ledger.interact_all(gate, query, questions)
     return tuple(
-        _verdict(one, gate, CandidateAnswer.from_json(told.value), known=not told.fresh)
-        for one, told in zip(scores, released, strict=True)
+        _verdict(one, gate, CandidateAnswer.from_json(release.value), known=not release.fresh)
+        for one, release in zip(scores, released, strict=True)
     )
 
 

@@ -12,18 +12,18 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
-from flows.settings import NAME, SettingsError
+from flows.settings import SettingsError
 from flows.spending.account import LEDGER_URL, open_state
 from flows.spending.partitions import grow_partition
+from flows.spending.without_run.campaign_terms import check_terms, open_campaign
 from privacy import (
     LatticeLaplace,
     Ledger,
@@ -34,36 +34,11 @@ from privacy import (
     bounded_labels,
     label_set_counts,
 )
-from privacy.accounting import price_text
 from privacy.query import ONE_TASK
 
-__all__ = ["SetShares", "ShareTerms", "Terms", "check_terms", "open_campaign", "publish_set_shares"]
+__all__ = ["SetShares", "ShareTerms", "publish_set_shares"]
 
 UNIT = Unit.CONSENSUS_LABEL  # the model finds a task's classes from all answers together
-
-
-class Terms(Protocol):
-    """What every publication without a run is asked for; see :class:`ShareTerms`."""
-
-    @property
-    def campaign(self) -> str:
-        """Its name in the ledger."""
-
-    @property
-    def epsilon(self) -> float:
-        """Price of this publication."""
-
-    @property
-    def budget(self) -> float | None:
-        """The campaign's whole budget; None is what was declared."""
-
-    @property
-    def level(self) -> float:
-        """That of the intervals."""
-
-    @property
-    def begun(self) -> bool:
-        """Whether the campaign must have begun before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,52 +216,6 @@ def publish_set_shares(
         sum(not one.fresh for one in releases), sum(one.stale for one in releases),
         int((probability > terms.threshold).sum() - chosen.sum()),
     )  # fmt: skip
-
-
-def check_terms(terms: Terms) -> None:
-    """Raise SettingsError if a term is out of its range."""
-    if not re.fullmatch(NAME, terms.campaign):
-        raise SettingsError(
-            "--campaign must be a name of letters, digits, dots, dashes and underscores, got "
-            f"{terms.campaign!r}"
-        )
-    if not 0 < terms.epsilon < np.inf:
-        raise SettingsError(f"--epsilon must be above 0 and finite, got {terms.epsilon}")
-    if not 0 < terms.level < 1:
-        raise SettingsError(f"--level must be in (0, 1), got {terms.level:g}")
-    if terms.budget is not None and not terms.epsilon <= terms.budget < np.inf:
-        raise SettingsError(
-            "--budget, of all that the campaign ever publishes, must be finite and at least --epsilon, the "
-            f"price of this publication: {price_text(terms.epsilon)}, got {terms.budget}"
-        )
-
-
-def open_campaign(ledger: Ledger, state: Path, terms: Terms, *, unit: Unit, n: int) -> float:
-    """Return the campaign's budget, after declaring it if this is its first publication."""
-    known = terms.campaign in ledger.datasets()
-    if not known and terms.begun:
-        raise SettingsError(
-            f"the campaign {terms.campaign!r} must have begun (--begun), and {state} does not know it: its "
-            "state is lost or elsewhere, and without it the same budget would be spent again; put it back"
-        )
-    if not known and terms.budget is None:
-        raise SettingsError(
-            f"the campaign {terms.campaign!r} is new: --budget must say how much all that it ever publishes "
-            "may cost"
-        )
-    if not known:
-        ledger.open_budget(
-            terms.campaign, unit=unit, epsilon=float(terms.budget or 0), delta=0.0, n=n
-        )
-        return float(terms.budget or 0)
-    declared = float(ledger.statement(terms.campaign, entries=0).budget.epsilon)
-    if terms.budget is not None and terms.budget != declared:
-        raise SettingsError(
-            f"the budget of the campaign {terms.campaign!r} is epsilon {price_text(declared)}, got "
-            f"{price_text(terms.budget)}: leave --budget out, or raise it with crowdassay budget {state} "
-            f"--dataset {terms.campaign} --raise-to"
-        )
-    return declared
 
 
 def _in_growing_partition(

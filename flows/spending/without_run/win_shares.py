@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from flows.spending.account import open_state
-from flows.spending.without_run.set_shares import check_terms, open_campaign
+from flows.spending.without_run.campaign_terms import check_terms, open_campaign
 from privacy import LatticeLaplace, Publication, Unit, win_points
 from quality import Comparisons, rank_intervals
 from quality.comparisons import scores_of_points

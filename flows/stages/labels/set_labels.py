@@ -135,11 +135,11 @@ def set_agreement(answers: MultiLabels, keep: Bool[np.ndarray, " workers"]) -> l
 
 
 def class_answers(answers: MultiLabels, code: int) -> CrowdLabels:
-    """Return what each worker said of one class, on all tasks: whether she gave it."""
+    """Return whether each worker gave one class, on all tasks."""
     row = np.repeat(np.arange(answers.n_answers), np.diff(answers.label_start))
-    said = np.zeros(answers.n_answers, dtype=np.int16)
-    said[row[answers.label == code]] = 1
+    gave = np.zeros(answers.n_answers, dtype=np.int16)
+    gave[row[answers.label == code]] = 1
     return CrowdLabels.from_codes(
-        answers.worker, answers.task, said, workers=answers.workers, tasks=answers.tasks,
+        answers.worker, answers.task, gave, workers=answers.workers, tasks=answers.tasks,
         classes=np.array(["no", "yes"]),
     )  # fmt: skip

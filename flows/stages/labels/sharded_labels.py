@@ -358,7 +358,7 @@ class ShardedLabels:
     def _tasks(
         self, keep: Bool[np.ndarray, " workers"], posterior: Float[np.ndarray, "tasks classes"]
     ) -> TaskReport:
-        """What the kept labels and the consensus say about each task, put together shard by shard."""
+        """Return what the kept labels and the consensus say about each task, put together shard by shard."""
         labels, whole = self.crowd.labels, dict[str, np.ndarray]()
         for number in range(len(self.shards.paths)):
             shard = load_shard(self.shards, number).keep_workers(keep)

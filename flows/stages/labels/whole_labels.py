@@ -244,9 +244,8 @@ class WholeLabels:
 
 
 MAX_RECENT = 2  # consensuses kept: that of the workers kept, and that of all
-_RECENT: dict[
-    bytes, AnyConsensus
-] = {}  # by the digest of all that they depend on, the oldest first
+# by the digest of all that they depend on, the oldest first
+_RECENT: dict[bytes, AnyConsensus] = {}
 
 
 def _inputs_digest(

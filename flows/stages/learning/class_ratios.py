@@ -147,9 +147,8 @@ def _corrected(run: Run, published: Published, size: Float[np.ndarray, " bags"])
     facts = run.read_json("corrected_shares.json")
     if "skipped" in facts:
         return published
-    rows = run.read_table("corrected_shares.parquet")[
-        : len(published.classes)
-    ]  # all groups together
+    # all groups together
+    rows = run.read_table("corrected_shares.parquet")[: len(published.classes)]
     found = unmixed_shares(
         published.proportions, np.broadcast_to(published.noise, (size.size, *published.noise.shape[1:])),
         weight=size, share=numpy_array(rows.column("share")),
@@ -163,7 +162,7 @@ Learned = tuple[list[ClassRatio], list[int]]
 
 @contextmanager
 def _learner(run: Run, crowd: Crowd) -> Iterator[Callable[[Published], Learned]]:
-    """What learns ratios, and the sizes of the groups, from where the campaign's features are."""
+    """Yield the function that learns class ratios, from features in memory or in files."""
     run.waits_for("class ratios learned from groups of known shares")
     if crowd.features is None:
         yield partial(_learn_whole, crowd)
@@ -262,7 +261,7 @@ def _band(found: ClassRatio) -> CumulativeShares:
 
 
 def _ratio_table(classes: list[str], found: dict[str, ClassRatio], sizes: list[int]) -> pa.Table:
-    """One row per unlabelled group and class; a group that is no mixture of the classes has no interval."""
+    """Return a row per unlabelled group and class; one that is no mixture of the classes has no interval."""
     none = np.full((len(classes), 2), np.nan)
     intervals = np.concatenate(
         [none if one.interval is None else one.interval for one in found.values()]

@@ -12,7 +12,11 @@ from flows.run import Crowd, Run, load_crowd
 from flows.settings import GateSettings, ModelSettings, PrivacySettings
 from flows.spending import Learning, consensus_label, paying, plan_learning, published_size
 from flows.stages.learning.class_ratios import why_no_features
-from flows.stages.learning.year_model import ask_fresh_holdout, train_on_cohorts
+from flows.stages.learning.year_model import (
+    ask_fresh_holdout,
+    train_on_cohorts,
+    validation_accuracies,
+)
 from flows.stages.publication import published, why_no_release
 from flows.stages.year_counts import unpaid_words
 from learners import (
@@ -24,7 +28,6 @@ from learners import (
     ScoredTraining,
     agreeing_holdout_bound,
     clopper_pearson_bound,
-    fit_linear,
     least,
     private_holdout_bound,
     transfer_bound,
@@ -59,7 +62,10 @@ def train_privately(run: Run) -> str:
             return run.skip("model.json", unpaid_words(error))
     drawn, rows = release.value, learning.rows
     run.waits_for("the model without privacy, to compare with")
-    seen = _on_validation(drawn, learning, model, crowd.labels.n_classes)
+    seen = validation_accuracies(
+        LinearModel(np.asarray(drawn["coef"]), model.norm_bound), rows.develop_x, rows.develop_y, model,
+        crowd.labels.n_classes, training=~rows.judges, judges=rows.judges,
+    )  # fmt: skip
     run.write_json(
         "model.json",
         {
@@ -226,26 +232,6 @@ def _terms(learning: Learning, model: ModelSettings) -> dict[str, Any]:
     return terms
 
 
-def _on_validation(
-    drawn: dict[str, Any], learning: Learning, model: ModelSettings, n_classes: int
-) -> dict[str, Any]:
-    """Exact accuracies on the validation rows, for the internal report alone."""
-    rows = learning.rows
-    x, y, judges = rows.develop_x, rows.develop_y, rows.judges
-    clear = fit_linear(
-        x, y, regularization=min(model.regularization), norm_bound=model.norm_bound,
-        n_classes=n_classes, places=np.flatnonzero(~judges),
-    )  # fmt: skip
-    private = LinearModel(np.asarray(drawn["coef"]), model.norm_bound)
-    commonest = np.bincount(y[~judges], minlength=n_classes).argmax()
-    return {
-        "n": int(judges.sum()),
-        "private": float((private.predict(x) == y)[judges].mean()),
-        "non_private": float((clear.predict(x) == y)[judges].mean()),
-        "majority_class": float((y == commonest)[judges].mean()),
-    }
-
-
 def _gate_json(
     answer: GateAnswer,
     n: int,
@@ -255,7 +241,7 @@ def _gate_json(
     question: str,
     trained: dict[str, Any],
 ) -> dict[str, Any]:
-    """What the holdout answered; calls, refutations and price are those of all gates with its rows."""
+    """Return what the holdout answered; calls, refutations and price are those of all gates with its rows."""
     return {
         "threshold": learning.judge.threshold,
         "sigma": learning.judge.sigma,

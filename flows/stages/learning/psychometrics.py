@@ -58,9 +58,8 @@ def find_psychometrics(
     sure = np.clip(others.max(axis=1), 1 / kept.n_classes, MOST_SURE)
     agrees = kept.label == np.where(known, gold, guess)
     of_label = ease[kept.task]
-    if (
-        axis != BOUNDARY and np.cov(of_label, agrees)[0, 1] < 0
-    ):  # the feature says how hard tasks are
+    # the feature says how hard tasks are
+    if axis != BOUNDARY and np.cov(of_label, agrees)[0, 1] < 0:
         of_label = -of_label
     certainty = _certainty(of_label, sure, known, guess == gold)
     n_given = np.diff(kept.worker_start)

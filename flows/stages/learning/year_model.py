@@ -37,7 +37,7 @@ from learners.holdout import PooledVerdict, ScoreCounts, judge_pooled, pooled_er
 from privacy import BudgetError, LatticeLaplace, Ledger, Query, Release
 from privacy.accounting import price_text
 
-__all__ = ["ask_fresh_holdout", "train_on_cohorts"]
+__all__ = ["ask_fresh_holdout", "train_on_cohorts", "validation_accuracies"]
 
 TRAINING, VALIDATION, HOLDOUT = 0, 1, 2
 OBJECTIVE, DESCENT = "objective perturbation", "noisy gradient descent"
@@ -75,9 +75,12 @@ def train_on_cohorts(run: Run, crowd: Crowd, privacy: PrivacySettings, model: Mo
         found = _train(ledger, cohorts, x, model)
     published, newest = found.models[-1], cohorts[-1]
     scored = _counts(found.scores, found.n_scored, newest.year.score)
-    seen = _on_validation(cohorts, x, published, model, crowd.labels.n_classes)
+    y, use = _classes_and_uses(cohorts)
+    seen = validation_accuracies(
+        published, x, y, model, crowd.labels.n_classes, training=use == TRAINING,
+        judges=use == VALIDATION,
+    )  # fmt: skip
     descends = isinstance(newest.training, NoisyGradientDescent)
-    uses = np.concatenate([rows.use for rows in cohorts])
     run.write_json(
         "model.json",
         {
@@ -95,9 +98,9 @@ def train_on_cohorts(run: Run, crowd: Crowd, privacy: PrivacySettings, model: Mo
             "chosen": None,
             "unit": str(newest.unit),
             "arithmetic": found.training[-1].event.arithmetic,
-            "n_train": int((uses == TRAINING).sum()),
-            "n_validation": int((uses == VALIDATION).sum()),
-            "n_holdout": int((uses == HOLDOUT).sum()),
+            "n_train": int((use == TRAINING).sum()),
+            "n_validation": int((use == VALIDATION).sum()),
+            "n_holdout": int((use == HOLDOUT).sum()),
             "train_score": _share(scored),
             "entry": found.training[-1].entry,
             "publication": newest.key,
@@ -203,24 +206,28 @@ def _share(counts: ScoreCounts) -> float:
     return min(1.0, max(0.0, counts.share))
 
 
-def _on_validation(
-    cohorts: Sequence[CohortRows],
-    x: Float[np.ndarray, "all features"],
-    published: LinearModel,
+def validation_accuracies(
+    private: LinearModel,
+    x: Float[np.ndarray, "rows features"],
+    y: Int[np.ndarray, " rows"],
     model: ModelSettings,
     n_classes: int,
+    *,
+    training: Bool[np.ndarray, " rows"],
+    judges: Bool[np.ndarray, " rows"],
 ) -> dict[str, Any]:
-    """Exact accuracies on the validation rows of all cohorts, for the internal report alone."""
-    y, use = _classes_and_uses(cohorts)
+    """Return exact accuracies on the rows that judge, for the internal report alone.
+
+    They are those of the private model, of one trained without noise, and of the commonest class.
+    """
     clear = fit_linear(
         x, y, regularization=min(model.regularization), norm_bound=model.norm_bound,
-        n_classes=n_classes, places=np.flatnonzero(use == TRAINING),
+        n_classes=n_classes, places=np.flatnonzero(training),
     )  # fmt: skip
-    commonest = np.bincount(y[use == TRAINING], minlength=n_classes).argmax()
-    judges = use == VALIDATION
+    commonest = np.bincount(y[training], minlength=n_classes).argmax()
     return {
         "n": int(judges.sum()),
-        "private": float((published.predict(x) == y)[judges].mean()),
+        "private": float((private.predict(x) == y)[judges].mean()),
         "non_private": float((clear.predict(x) == y)[judges].mean()),
         "majority_class": float((y == commonest)[judges].mean()),
     }
@@ -241,7 +248,7 @@ def _gate_json(
     privacy: PrivacySettings | None,
     trained: dict[str, Any],
 ) -> dict[str, Any]:
-    """What fresh holdouts answered, with the fields of the reusable one; none is asked twice."""
+    """Return what fresh holdouts answered, with the fields of the reusable one; none is asked twice."""
     planned = 0 if privacy is None else privacy.planned_runs
     return {
         "threshold": round(verdict.threshold, 4),

@@ -31,7 +31,7 @@ TRIED = {
     ): "test_cells_of_several_labels_are_read_by_the_command_that_is_named",
     ("importing.py", "multilabel"): "test_what_was_imported_is_what_multilabel_reads",
     ("multilabel_command.py", "aggregate"): "test_answers_of_one_label_are_aggregated",
-    ("set_shares.py", "budget"): "test_another_budget_is_refused_and_may_be_raised",
+    ("campaign_terms.py", "budget"): "test_another_budget_is_refused_and_may_be_raised",
     ("writing.py", "budget"): "test_a_year_is_shown_by_the_command_that_the_proposal_names",
     ("init.py", "run"): "test_an_export_becomes_a_report_with_no_hand_editing",  # test_real_exports
     (
@@ -49,8 +49,7 @@ TRIED = {
 }
 SAYS_WHO_DID = {  # no advice: what made a file, or is at work on it
     ("writing.py", "init"), ("release_files.py", "release"), ("label_watcher.py", "watch"),
-    ("watch_state.py", "watch"), ("set_shares_page.py", "shares"),
-    ("win_shares_page.py", "shares"),
+    ("watch_state.py", "watch"), ("publication_files.py", "shares"),
 }  # fmt: skip
 ROWS = [f"w{w},t{t},{'ab'[(w * t) % 2]}" for w in range(4) for t in range(4)]
 

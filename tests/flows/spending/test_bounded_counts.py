@@ -344,7 +344,7 @@ def test_a_name_draws_the_same_whatever_others_it_is_drawn_with(
     key = next(iter(learning_rows._DRAWN))
     assert key == hashlib.blake2b("\0".join([*names, ""]).encode(), key=b"1").digest()
     learning_rows._DRAWN.clear()
-    monkeypatch.setattr(learning_rows, "AT_ONCE", 2)
+    monkeypatch.setattr("flows.files.TEXTS_AT_ONCE", 2)
     assert drawn_by_name(names, b"1").tolist() == together.tolist()
     assert list(learning_rows._DRAWN) == [key]
     for name, drawn in zip(names.tolist(), together.tolist(), strict=True):

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from flows.tables import tables
 from flows.tables.parquet import parquet_codes
-from flows.tables.tables import TableError, read_labels
+from flows.tables.refusals import TableError
+from flows.tables.tables import read_labels
 from quality import CrowdLabels
 
 CELL = st.one_of(

@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.settings import InputSettings
+from flows.tables.refusals import TableError
 from flows.tables.sources import Sources, find_files, open_sources
-from flows.tables.tables import TableError, read_gold, read_labels
+from flows.tables.tables import read_gold, read_labels
 from quality import CrowdLabels
 
 HEADER = "worker,task,label"

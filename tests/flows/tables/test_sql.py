@@ -17,8 +17,9 @@ from flows.cli import app
 from flows.pipeline import RunResult, nothing_new, run_pipeline
 from flows.settings import InputSettings, Settings, SettingsError, load_settings
 from flows.tables.fetching import fetch
+from flows.tables.refusals import TableError
 from flows.tables.sources import open_sources
-from flows.tables.tables import TableError, read_labels
+from flows.tables.tables import read_labels
 from tests.flows.campaign import write_small_campaign
 
 VARIABLE = "CROWD_TEST_DATABASE"

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from quality.shares import corrected_shares, prediction_powered
-from quality.shares.corrected import joined
 from quality.shares.intervals import proportion_limits, share_intervals
 
 
@@ -132,15 +131,6 @@ def test_where_nothing_was_sampled_nothing_is_known() -> None:
 def test_without_a_miss_the_upper_end_is_one() -> None:
     assert limits(4, 4, 99, 0.9)[1] == 1.0
     assert limits(0, 4, 99, 0.9)[0] == 0.0
-
-
-def test_joined_groups_are_a_stratified_sample(rng: np.random.Generator) -> None:
-    counts, table, _ = drawn(rng)
-    found = corrected_shares(counts, table)
-    whole = joined(found, counts.sum(axis=1))
-    np.testing.assert_allclose(found.share.mean(axis=0), whole.share[0])
-    assert ((whole.high - whole.low)[0] < (found.high - found.low).mean(axis=0)).all()
-    assert whole.n_gold.tolist() == [120]
 
 
 def test_gold_tasks_that_are_not_counted_are_refused() -> None:
