@@ -35,7 +35,7 @@ from quality import (
 )
 from quality.agreement import beyond_chance
 from quality.confidence import calibration_error, task_support
-from quality.confidence.calibration import MIN_GOLD, PRIOR, _most_likely, design
+from quality.confidence.calibration import MIN_GOLD, PRIOR, design, most_likely
 
 RULES: dict[str, Callable[[CrowdLabels], np.ndarray]] = {
     "DS": lambda labels: dawid_skene(labels).posterior,
@@ -190,7 +190,7 @@ def two_unknown(crowd: Crowd, rule: str, prior: RightnessPrior, n_draws: int) ->
         right = np.random.default_rng(100 + seed).random(len(curve)) < curve
         some, others = drawn(np.where(known, right, -1).astype(np.int64), seed)
         given = np.flatnonzero(some >= 0)
-        fitted = _most_likely(
+        fitted = most_likely(
             columns[given], right[given].astype(float), np.array([0.0, 1.0]), np.array([2.0, 0.5])
         )
         errors.append(calibration_error(expit(columns[others] @ fitted), right[others]))

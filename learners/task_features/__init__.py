@@ -15,11 +15,11 @@ from learners.task_features.duplicates import NearDuplicates, near_duplicates
 
 if TYPE_CHECKING:
     from learners.task_features.cross_fitted import CrossFitted, cross_fitted_probabilities
-    from learners.task_features.gold_reading import GoldReading, read_by_gold
+    from learners.task_features.gold_reading import GoldReading, answer_features, read_by_gold
 
 __all__ = [
-    "CrossFitted", "GoldReading", "NearDuplicates", "cross_fitted_probabilities", "near_duplicates",
-    "read_by_gold",
+    "CrossFitted", "GoldReading", "NearDuplicates", "answer_features", "cross_fitted_probabilities",
+    "near_duplicates", "read_by_gold",
 ]  # fmt: skip
 
 

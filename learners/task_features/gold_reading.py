@@ -25,7 +25,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-__all__ = ["GoldReading", "read_by_gold"]
+__all__ = ["GoldReading", "answer_features", "read_by_gold"]
 
 INVERSE_PENALTIES = (0.03, 0.1, 0.3, 1.0)  # scikit-learn's C; all of them are mixed
 N_FOLDS, N_INNER = 10, 5
@@ -65,6 +65,34 @@ class GoldReading:
             f"GoldReading({len(self.probabilities)} tasks, by {self.n_gold} gold tasks, the "
             f"consensus' share {self.consensus_weight:.2f})"
         )
+
+
+def answer_features(
+    answers: Int[np.ndarray, "tasks judges"], n_classes: int
+) -> Float64[np.ndarray, "tasks features"]:
+    """Return which class each judge gave each task, and how many gave each class.
+
+    Parameters
+    ----------
+    answers
+        The class code that each judge gave each task, -1 where none.
+    n_classes
+        At least 1, and above every code.
+
+    Returns
+    -------
+    float64 array [tasks, (judges + 1) * n_classes]
+        A 1 for the class that a judge gave, judge after judge; then the number of judges by class.
+
+    Examples
+    --------
+    >>> answer_features(np.array([[0, 1], [1, -1]]), 2)
+    array([[1., 0., 0., 1., 1., 1.],
+           [0., 1., 0., 0., 0., 1.]])
+    """
+    given = answers[:, :, np.newaxis] == np.arange(n_classes)
+    each: np.ndarray = given.reshape(len(answers), -1)
+    return np.column_stack([each, given.sum(axis=1)]).astype(np.float64)
 
 
 def read_by_gold(
@@ -133,7 +161,7 @@ def read_by_gold(
     consensus = _powers(posterior)
     pattern, place = np.unique(answers, axis=0, return_inverse=True)
     place = place.reshape(-1)
-    rows = _features(pattern, n_classes)
+    rows = answer_features(pattern, n_classes)
     x, truth, own = rows[place[known]], gold[known].astype(np.int64), consensus[:, known]
     fold = rng.permutation(len(known)) % N_FOLDS
     by_pattern = np.zeros((len(rows), n_classes))
@@ -184,15 +212,6 @@ def _check(answers: np.ndarray, posterior: np.ndarray, gold: np.ndarray) -> None
     n_gold = int(np.count_nonzero(gold >= 0))
     if n_gold < N_FOLDS:
         raise ValueError(f"gold must be known of {N_FOLDS} tasks at least, got {n_gold}")
-
-
-def _features(
-    answers: Int[np.ndarray, "rows judges"], n_classes: int
-) -> Float64[np.ndarray, "rows features"]:
-    """Return which class each judge gave, and how many gave each class."""
-    given = answers[:, :, np.newaxis] == np.arange(n_classes)
-    each: np.ndarray = given.reshape(len(answers), -1)
-    return np.column_stack([each, given.sum(axis=1)]).astype(np.float64)
 
 
 def _reader(

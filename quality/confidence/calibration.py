@@ -28,7 +28,7 @@ from quality.labels import CrowdLabels, NamedPosterior, freeze_arrays
 
 __all__ = [
     "MIN_GOLD", "PRIOR", "CalibratedConfidence", "RightnessPrior", "calibrate", "calibrate_support",
-    "design",
+    "design", "most_likely",
 ]  # fmt: skip
 
 MIN_GOLD = 50  # gold tasks with labels from which on they are fitted to
@@ -377,8 +377,8 @@ def _candidates(
     seen, code = np.unique(train.label, return_inverse=True)  # of the others there is no evidence
     n_seen = len(seen)
     spread = np.array([*prior.spread, FIXED])
-    plain = _most_likely(train.columns, right, prior.mean, spread)
-    by_class = _most_likely(
+    plain = most_likely(train.columns, right, prior.mean, spread)
+    by_class = most_likely(
         np.concatenate([train.columns, np.eye(n_seen)[code]], axis=1),
         right,
         np.concatenate([prior.mean, np.zeros(n_seen)]),
@@ -392,7 +392,7 @@ def _candidates(
     return finite
 
 
-def _most_likely(
+def most_likely(
     columns: Float64[np.ndarray, "rows knobs"],
     right: Float64[np.ndarray, " rows"],
     mean: Float64[np.ndarray, " knobs"],

@@ -42,7 +42,7 @@ from quality.confidence import MIN_GOLD
 from quality.many_classes import NamedConsensus, needs_names
 
 __all__ = [
-    "answers_as_features", "beside_people", "hear_models", "join_voices", "models_beside",
+    "answers_as_features", "answers_of", "beside_people", "hear_models", "join_voices", "models_beside",
     "of_models_alone", "panel_sentence", "read_panel", "voices_sentence", "why_unlearned",
 ]  # fmt: skip
 
@@ -88,14 +88,24 @@ def of_models_alone(
     return alone
 
 
+def answers_of(
+    labels: CrowdLabels, judges: Int[np.ndarray, " judges"]
+) -> Int[np.ndarray, "tasks judges"]:
+    """Return the class code that each of these workers gave each task, -1 where none; codes ascend."""
+    given = np.full((labels.n_tasks, len(judges)), -1)
+    rows = np.flatnonzero(np.isin(labels.worker, judges))
+    given[labels.task[rows], np.searchsorted(judges, labels.worker[rows])] = labels.label[rows]
+    return given
+
+
 def answers_as_features(
     labels: CrowdLabels, models: Int[np.ndarray, " models"]
 ) -> Float[np.ndarray, "tasks answers"]:
     """Return which class each model gave each task, and how many of them gave it."""
-    table = np.zeros((labels.n_tasks, len(models), labels.n_classes))
-    rows = np.flatnonzero(np.isin(labels.worker, models))
-    table[labels.task[rows], np.searchsorted(models, labels.worker[rows]), labels.label[rows]] = 1.0
-    return np.column_stack([table.reshape(labels.n_tasks, -1), table.sum(axis=1)])
+    from learners import answer_features  # scikit-learn, for runs with voices alone
+
+    features: np.ndarray = answer_features(answers_of(labels, models), labels.n_classes)
+    return features
 
 
 def join_voices(
@@ -191,10 +201,8 @@ def read_panel(
         return found, None
     from learners import read_by_gold  # scikit-learn, for such runs alone
 
-    answers = np.full((kept.n_tasks, len(judges)), -1)
-    answers[kept.task, np.searchsorted(judges, kept.worker)] = kept.label
     rng = np.random.default_rng(run.settings.seed)
-    reading = read_by_gold(answers, consensus.posterior, gold, rng=rng)
+    reading = read_by_gold(answers_of(kept, judges), consensus.posterior, gold, rng=rng)
     label, tied = decide(reading.probabilities)
     belief = {"posterior": reading.probabilities, "label": label, "tied": tied}
     likeliest = replace(consensus, **belief)  # type: ignore[type-var]  # results are dataclasses

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from learners import read_by_gold
+from learners import answer_features, read_by_gold
 from quality import encode, hierarchical_dawid_skene
 from quality.confidence import calibration_error
 
@@ -181,3 +181,12 @@ def test_what_does_not_fit_is_refused(change, message):
     answers, truth = panel()
     with pytest.raises(ValueError, match=message):
         read(*change(answers, consensus(answers, 3), gold_of(truth)))
+
+
+def test_answers_are_features_judge_after_judge_and_counts_by_class():
+    answers = np.array([[0, 2, -1], [1, 1, 1]])
+    by_judge, counts = np.split(answer_features(answers, 3), [9], axis=1)
+    assert (by_judge.reshape(2, 3, 3).argmax(axis=2) == np.maximum(answers, 0)).all()
+    assert (by_judge.reshape(2, 3, 3).sum(axis=2) == (answers >= 0)).all()
+    assert (counts == [[1, 0, 1], [0, 3, 0]]).all()
+    assert answer_features(np.zeros((4, 0), dtype=np.int64), 2).shape == (4, 2)

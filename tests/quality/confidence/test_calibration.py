@@ -22,7 +22,7 @@ from quality import (
     task_support,
 )
 from quality.confidence import calibration_error
-from quality.confidence.calibration import FIXED, PRIOR, _most_likely, design
+from quality.confidence.calibration import FIXED, PRIOR, design, most_likely
 from tests.quality.labels.strategies import crowds
 
 QUICK = settings(max_examples=40, deadline=None, derandomize=True)
@@ -160,7 +160,7 @@ def test_the_regression_is_that_of_scipy(crowd: Crowd) -> None:
         fit = -(right * np.log(p) + (1 - right) * np.log(1 - p)).sum()
         return float(fit + 0.5 * (((at - PRIOR.mean) / spread) ** 2).sum())
 
-    ours = _most_likely(columns, right, PRIOR.mean, spread)
+    ours = most_likely(columns, right, PRIOR.mean, spread)
     theirs = minimize(loss, PRIOR.mean, method="Nelder-Mead", options={"maxiter": 20_000}).x
     assert loss(ours) <= loss(theirs) + 1e-6
     assert np.allclose(ours[:3], theirs[:3], atol=0.02)
@@ -169,7 +169,7 @@ def test_the_regression_is_that_of_scipy(crowd: Crowd) -> None:
 def test_steps_are_damped_where_newton_would_run_away() -> None:
     columns = np.column_stack([np.ones(60), np.repeat([-8.0, 8.0], 30)])
     right = np.repeat([1.0, 0.0], 30)
-    found = _most_likely(columns, right, np.array([5.0, 5.0]), np.array([1.0, 1.0]))
+    found = most_likely(columns, right, np.array([5.0, 5.0]), np.array([1.0, 1.0]))
     assert np.isfinite(found).all()
     assert found[1] < 0
 
