@@ -2,9 +2,9 @@
 
     python -m benchmarks.quality.dependence
 
-Four pages: crowds with planted cliques beside honest ones (`dependence`), the least excess at which a
-group is believed, settled on simulated crowds and shown on real ones (`dependence_sets`), panels of
-language models (`dependence_panels`), and people who paste a model's answers (`pasted_answers`).
+Three pages: crowds with planted cliques beside honest ones (`dependence`), the least excess at which a
+group is believed, settled on simulated crowds and shown on real ones (`dependence_sets`), and panels of
+language models (`dependence_panels`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import numpy as np
 
 from benchmarks.publish import publish
 from benchmarks.quality.crowd_sets import DATA, read_set, right
-from benchmarks.quality.signals import auc
 from quality import (
     CrowdLabels,
     dawid_skene,
@@ -28,7 +27,6 @@ from quality import (
     encode,
     hierarchical_dawid_skene,
     majority_vote,
-    pasted_answers,
     power_law_assignment,
     regular_assignment,
     simulate_crowd,
@@ -51,7 +49,6 @@ FAMILIES = (
     ("barzan_tweets", "sentiment_tweets"),
 )  # fmt: skip
 PANELS = ("cebab_stars", "framing", "mtbench", "summeval")
-PASTERS, PASTED = 0.3, 0.9  # share of the workers, and of their labels
 
 
 @dataclass(frozen=True)
@@ -225,71 +222,6 @@ def panel_facts(panel: Panel, n_seeds: int) -> list[str]:
     ]  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Pasting:
-    """A panel's people dealt to workers, some of whom paste a model's answers; and every model's."""
-
-    labels: CrowdLabels
-    pastes: np.ndarray
-    answers: dict[str, np.ndarray]
-    pasted: str
-    other: str
-
-
-def pasting_crowd(panel: Panel, n_virtual: int, pasted: float, seed: int) -> Pasting:
-    """Deal people's labels to about so many workers, or to themselves; 30 % paste a share of theirs."""
-    models = sorted({row[0] for row in panel.models})
-    answer = {(worker, task): label for worker, task, label in panel.models}
-    code = {name: at for at, name in enumerate(panel.classes)}
-    rng = np.random.default_rng(seed)
-    source, other = rng.permutation(models)[:2].tolist()
-    parts = max(n_virtual // len({row[0] for row in panel.people}), 1)
-    workers = [f"{row[0]} {rng.integers(parts)}" for row in panel.people]
-    crowd = sorted(set(workers))
-    pasters = set(rng.permutation(crowd)[: max(1, round(PASTERS * len(crowd)))].tolist())
-    given = [
-        answer[source, task] if name in pasters and rng.random() < pasted else label
-        for name, (_, task, label) in zip(workers, panel.people, strict=True)
-    ]
-    tasks = [row[1] for row in panel.people]
-    labels = encode(workers, tasks, given, classes=panel.classes)
-    answers = {
-        model: np.array([code[answer[model, task]] for task in labels.tasks.tolist()])
-        for model in (source, other)
-    }
-    return Pasting(labels, np.isin(labels.workers, list(pasters)), answers, source, other)
-
-
-def pasted_facts(panel: Panel, n_virtual: int, n_seeds: int) -> list[str]:
-    """AUC of the evidence by reference: the pasted model, another one, none; and who is flagged."""
-    found, honest = [], []
-    for seed in range(n_seeds):
-        for pasted, into in ((PASTED, found), (0.0, honest)):
-            crowd = pasting_crowd(panel, n_virtual, pasted, seed)
-            alone = pasted_answers(crowd.labels)
-            fits = [
-                pasted_answers(crowd.labels, crowd.answers[model], alone=alone)
-                for model in (crowd.pasted, crowd.other)
-            ]
-            into.append(
-                [
-                    (
-                        auc(fit.evidence, crowd.pastes),
-                        fit.flagged[crowd.pastes].mean(),
-                        fit.flagged[~crowd.pastes].mean(),
-                        fit.flagged.mean(),
-                    )
-                    for fit in (*fits, alone)
-                ]
-            )
-    mean, error = np.mean(found, axis=0), np.std(found, axis=0, ddof=1) / np.sqrt(n_seeds)
-    falsely = max(mean[:, 2].max(), np.mean(honest, axis=0)[:, 3].max())
-    aucs = [
-        f"{value:.2f} ± {spread:.2f}" for value, spread in zip(mean[:, 0], error[:, 0], strict=True)
-    ]
-    return [*aucs, " / ".join(f"{share:.0%}" for share in mean[:, 1]), f"{falsely:.1%}"]
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=10, help="crowds per row")
@@ -333,24 +265,10 @@ def publish_panels(n_seeds: int) -> None:
     publish("dependence_panels", "Panels of models", PANEL_HEADER, rows, note=PANEL_NOTE)
 
 
-def publish_pasted(n_seeds: int) -> None:
-    """People who paste a model's answers."""
-    rows = [
-        (name, str(size or "as they are"), f"{mean:.0f}", *pasted_facts(panel, size, n_seeds))
-        for name in PANELS
-        for panel in [panel_of(name)]
-        for size in (60, 0)
-        for mean in [len(panel.people) / (size or len({row[0] for row in panel.people}))]
-    ]
-    note = PASTED_NOTE.format(n_seeds=n_seeds, pasters=PASTERS, pasted=PASTED)
-    publish("pasted_answers", "Workers who paste a model's answers", PASTED_HEADER, rows, note=note)
-
-
 PAGES: dict[str, Callable[[int], None]] = {
     "dependence": publish_cliques,
     "dependence_sets": publish_sets,
     "dependence_panels": publish_panels,
-    "pasted_answers": publish_pasted,
 }
 
 NOTE = (
@@ -383,21 +301,6 @@ PANEL_NOTE = (
     "gold; from labels alone c is the agreement beyond a common skill, which a panel without people "
     "cannot tell from knowing the truth. The interval of 90 % is made from 100 random gold tasks and "
     "holds if it covers the value of all gold."
-)
-PASTED_HEADER = (
-    "people of", "workers", "labels each", "AUC, pasted model's labels", "AUC, another model's",
-    "AUC, no reference", "flagged: pasted / another / none", "falsely",
-)  # fmt: skip
-PASTED_NOTE = (
-    "People's labels of the panels of AltTest, dealt at random to about 60 workers or left to the few who "
-    "gave them. Of the workers {pasters:.0%} (one at least) have {pasted:.0%} of their labels from one "
-    "model, drawn anew for each of {n_seeds} crowds. AUC of the evidence of `pasted_answers` for telling "
-    "them apart, ± one standard error, with that model's labels as reference, with another model's, and "
-    "with none. Flagged: share of those who paste. Falsely: largest share of honest workers flagged, by "
-    "any of the three, among pasters or in the same crowds if nobody pastes. **Conclusion.** Pasters are "
-    "found by their common answers, without any reference, where each has some thirty labels on tasks "
-    "where others paste too; with four labels each, and where one person of three pastes, only the labels "
-    "of the model itself tell."
 )
 
 

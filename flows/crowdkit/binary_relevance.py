@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from sklearn.base import clone
 
-from flows.crowdkit.estimator import ConsensusEstimator
-from flows.crowdkit.frames import MissingColumn
+from flows.crowdkit.frames import ConsensusEstimator, MissingColumn
 from flows.crowdkit.majority_vote import MajorityVote
 from quality import encode_multilabels
 

@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from jaxtyping import Float64, Int
 
-from flows.crowdkit.estimator import SharesEstimator
 from flows.crowdkit.frames import (
     FLOOR,
     CodedFrame,
+    SharesEstimator,
     by_task,
     check_iterations,
     has_no_rows,

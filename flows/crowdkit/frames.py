@@ -1,4 +1,4 @@
-"""A data frame of labels as codes, and results as data frames with the caller's names.
+"""What estimators under crowd-kit's names share: frames as codes, results with the caller's names.
 
 >>> frame = read_frame(pd.DataFrame({"task": ["t1"], "worker": ["w1"], "label": ["cat"]}))
 >>> by_task(frame, np.array([0])).to_dict()
@@ -7,18 +7,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from jaxtyping import Bool, Float64, Int
+from sklearn.base import BaseEstimator
 
 from quality import CrowdLabels, LabelError, encode
 
 __all__ = [
-    "FLOOR", "CodedFrame", "MissingColumn", "by_task", "check_iterations", "has_no_rows", "read_frame",
-    "read_gold", "read_truths", "shares",
+    "FLOOR", "CodedFrame", "ConsensusEstimator", "MissingColumn", "SharesEstimator", "by_task",
+    "check_iterations", "has_no_rows", "read_frame", "read_gold", "read_truths", "shares",
 ]  # fmt: skip
 
 FLOOR = 1e-10  # crowd-kit's: no count, prior or share is less where a logarithm is taken
@@ -166,3 +168,26 @@ def shares(
     """Return the posterior by name, tasks sorted or in the order given."""
     order = np.arange(len(posterior)) if order is None else order
     return pd.DataFrame(posterior[order], index=frame.tasks[order], columns=frame.classes)
+
+
+class ConsensusEstimator(BaseEstimator):  # type: ignore[misc]
+    """An estimator whose ``fit`` sets ``labels_``; ``get_params`` and ``clone`` are scikit-learn's."""
+
+    fit: Callable[..., Any]
+    labels_: pd.Series
+
+    def fit_predict(self, data: pd.DataFrame, *given: Any, **named: Any) -> pd.Series:
+        """Fit on `data`, with the other arguments of ``fit``, and return ``labels_``."""
+        self.fit(data, *given, **named)
+        return self.labels_
+
+
+class SharesEstimator(ConsensusEstimator):
+    """An estimator whose ``fit`` sets ``probas_`` as well."""
+
+    probas_: pd.DataFrame
+
+    def fit_predict_proba(self, data: pd.DataFrame, *given: Any, **named: Any) -> pd.DataFrame:
+        """Fit on `data`, with the other arguments of ``fit``, and return ``probas_``."""
+        self.fit_predict(data, *given, **named)
+        return self.probas_

@@ -10,8 +10,14 @@ from jaxtyping import Bool, Float64, Int
 from scipy.optimize import minimize
 from scipy.special import expit, logsumexp
 
-from flows.crowdkit.estimator import SharesEstimator
-from flows.crowdkit.frames import CodedFrame, by_task, check_iterations, read_frame, shares
+from flows.crowdkit.frames import (
+    CodedFrame,
+    SharesEstimator,
+    by_task,
+    check_iterations,
+    read_frame,
+    shares,
+)
 from quality.aggregation import decide
 from quality.parallel import kernel
 

@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from jaxtyping import Float64
 
-from flows.crowdkit.estimator import ConsensusEstimator
-from flows.crowdkit.frames import CodedFrame, by_task, has_no_rows, read_frame
+from flows.crowdkit.frames import CodedFrame, ConsensusEstimator, by_task, has_no_rows, read_frame
 
 __all__ = ["KOS"]
 

@@ -8,8 +8,14 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from jaxtyping import Bool, Float64, Int
 
-from flows.crowdkit.estimator import SharesEstimator
-from flows.crowdkit.frames import CodedFrame, by_task, has_no_rows, read_frame, shares
+from flows.crowdkit.frames import (
+    CodedFrame,
+    SharesEstimator,
+    by_task,
+    has_no_rows,
+    read_frame,
+    shares,
+)
 from quality import LabelError, majority_vote, weighted_majority
 
 __all__ = ["MajorityVote", "accuracy_of", "read_skills", "share_right"]

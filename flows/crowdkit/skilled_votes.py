@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted
 
-from flows.crowdkit.estimator import SharesEstimator
-from flows.crowdkit.frames import has_no_rows, read_frame, read_truths
+from flows.crowdkit.frames import SharesEstimator, has_no_rows, read_frame, read_truths
 from flows.crowdkit.majority_vote import MajorityVote, accuracy_of, share_right
 from quality import majority_vote, weighted_majority
 

@@ -14,10 +14,12 @@ Pasters agree with each other, so that a penalty for disagreement finds the othe
 two unknown answers: its truth, and what the source says that pasters copy. Workers on their own know
 the truth by confusion matrices of their own, shrunk to the crowd's; pasters repeat the source. Reference
 labels are evidence about the source as far as the two turn out to agree: all of it where they are of
-the model that was pasted, little where they are of another.
+the model that was pasted, little where they are of another. Of four workers or fewer only one can paste,
+with nobody who has answers in common with her: there it is judged who is liker the reference than her
+colleagues are (:func:`quality.dependence.tetrads.likeness`), and without a reference nothing is said.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +27,7 @@ from jaxtyping import Bool, Float64, Int
 from scipy.sparse import csr_array
 
 from quality.argument_types import check_arguments
+from quality.dependence.tetrads import likeness
 from quality.labels import CrowdLabels, freeze_arrays
 
 __all__ = ["PastedAnswers", "pasted_answers"]
@@ -37,6 +40,7 @@ STEPS, LEAST_STEPS, MOVED = 60, 12, 1e-4  # of EM: most, least, and the change a
 POWER_STEPS = 40  # of the power method
 SHARE_STEPS, SHARE_PRIOR = 30, 0.5  # of EM for each worker's share; labels not pasted, added
 EVIDENCE = 6.0  # of twice the log-likelihood ratio of pasting and answering on her own
+FEW = 4  # workers of whom less than half are at most one
 SOURCE = (6.0, 4.0)  # reference labels that are the source's, and that are not, before any evidence
 FLOOR = 1e-9
 
@@ -48,14 +52,17 @@ class PastedAnswers:
     Parameters
     ----------
     share
-        Share of each worker's labels that are pasted.
+        Share of each worker's labels that are pasted; of four workers or fewer, the least that her
+        agreement with the reference asks for.
     evidence
         Twice the logarithm of how much likelier her labels are if she pastes than if she answers on her
-        own, each label foretold from the others; negative for one who answers on her own.
+        own, each label foretold from the others; negative for one who answers on her own. Of four
+        workers or fewer, the square of the standard errors by which she is liker the reference than her
+        colleagues let expect, negative if she is less so; 0 without a reference.
     skill
         Of each worker: probability to be right where she answers on her own.
     flagged
-        True where the evidence is at least 6 and the share above one half.
+        True where the evidence is at least 6 and, of five workers or more, the share above one half.
     posterior
         P(truth | labels, reference), in which labels of pasters count little.
     like_reference
@@ -103,12 +110,17 @@ def pasted_answers(
     -----
     **Guarantees.** Agreement with the reference where it is right is no evidence: the truth and the
     worker's skill explain it. A worker's own label is not used to judge it. Names play no part.
-    The result is the same bytes on every run.
+    The result is the same bytes on every run. Of four workers or fewer nobody is flagged without a
+    reference.
 
     **Limits.** It says that labels have one source, not how they came about: workers who think alike
     look so too. Pasters must be fewer than half of the workers, and of one model. Without a reference,
     or with another model's, they are found by common answers alone, for which each needs some twenty
-    labels on tasks where others paste too (``python -m benchmarks.quality.dependence``).
+    labels on tasks where others paste too (``python -m benchmarks.quality.pasting``). One who is alone in
+    pasting has none: whatever she pastes has the likelihood of an honest worker's answers who errs as
+    the model does. So she cannot be told without a reference, however many her labels, nor by a
+    reference that agrees with the pasted model no more than people do; and of five workers or more,
+    where common answers are looked for, she can be missed unless the reference is what she pastes.
 
     **Cost.** Some 300 passes over labels * classes² cells; O(tasks * classes²) memory.
 
@@ -135,6 +147,8 @@ def pasted_answers(
     if reference is not None:
         _check_reference(labels, reference)
     crowd = _Crowd(labels)
+    if labels.n_workers <= FEW:
+        return _of_few(labels, crowd, reference)
     if alone is None:
         fits = [_fit(crowd, None, start) for start in _starts(crowd)]
         found = max(fits, key=lambda fit: fit.gain)
@@ -158,6 +172,19 @@ def _check_reference(labels: CrowdLabels, reference: Int[np.ndarray, " tasks"]) 
         )
     if not ((reference >= -1) & (reference < labels.n_classes)).all():
         raise ValueError(f"reference must be class codes from -1 to {labels.n_classes - 1}")
+
+
+def _of_few(
+    labels: CrowdLabels, crowd: "_Crowd", reference: Int[np.ndarray, " tasks"] | None
+) -> PastedAnswers:
+    """Return who is liker the reference than her colleagues are, with the fit that begins from there."""
+    table = np.full((labels.n_workers, labels.n_tasks), -1)
+    table[crowd.worker, crowd.task] = crowd.label
+    compared = np.full(labels.n_tasks, -1) if reference is None else reference
+    evidence, share = likeness(table, compared, n_classes=labels.n_classes)
+    pastes = 1.0 / (1.0 + np.exp(-np.clip(evidence / 2.0 + LOG_RATE, -30.0, 30.0)))
+    found = _result(crowd, _fit(crowd, reference, pastes))
+    return replace(found, share=share, evidence=evidence, flagged=evidence >= EVIDENCE)
 
 
 class _Crowd:

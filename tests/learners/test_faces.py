@@ -35,6 +35,7 @@ LATE = [
     "PrivateHistogram", "PrivateLogisticRegression", "PrivatePCA", "PsychometricFunction",
     "PsychometricPosterior", "RelevanceVectorClassifier", "RoutingError", "RunningConsensus",
     "Simulation", "StreamMonitor", "StreamedRatioEstimator", "WorkerCards", "alarm_levels",
+    "answer_features",
     "check_search", "cluster_number", "clustering_risk", "compare_decision_images",
     "constant_rate_interval", "coulomb_kernel", "cross_fitted_probabilities", "epsilon_path",
     "error_image_test", "near_duplicates", "penalized_risks", "plummer_kernel",

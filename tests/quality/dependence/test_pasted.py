@@ -88,6 +88,23 @@ def test_a_reference_that_was_asked_nothing_says_nothing() -> None:
     assert empty.evidence == pytest.approx(alone.evidence, abs=0.1)
 
 
+@pytest.mark.parametrize("n_workers", [2, 3, 4])
+def test_of_four_workers_or_fewer_nobody_is_flagged_without_a_reference(n_workers: int) -> None:
+    rng = np.random.default_rng(n_workers)
+    truth = rng.integers(3, size=300)
+    model = np.where(rng.random(300) < 0.6, truth, rng.integers(3, size=300))
+    minds = [model, *[truth] * (n_workers - 1)]
+    given = [np.where(rng.random(300) < 0.9, mind, rng.integers(3, size=300)) for mind in minds]
+    who, task = np.repeat(np.arange(n_workers), 300), np.tile(np.arange(300), n_workers)
+    labels = encode(who, task, np.concatenate(given), classes=range(3))
+    found = pasted_answers(labels)
+    assert not found.flagged.any()
+    assert not found.evidence.any()
+    assert not found.share.any()
+    if n_workers > 2:  # the same labels tell with the model's
+        assert np.flatnonzero(pasted_answers(labels, model).flagged).tolist() == [0]
+
+
 def test_names_play_no_part() -> None:
     labels, model, _ = crowd_of(4, 0.8)
     names, codes = np.random.default_rng(0).permutation(40), np.array([1, 2, 0])
