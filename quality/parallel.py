@@ -259,7 +259,9 @@ def chunk_starts(
     to pay for sums of its own.
     """
     n_rows = int(start[-1])
-    n_chunks = int(np.clip(n_rows // max(least_rows, MIN_ROWS), 1, MAX_CHUNKS))
+    n_chunks = min(max(n_rows // max(least_rows, MIN_ROWS), 1), MAX_CHUNKS)
+    if n_chunks == 1:
+        return np.array([0, len(start) - 1], dtype=np.int64)
     inner = np.searchsorted(start, np.arange(1, n_chunks) * n_rows // n_chunks)
     return np.concatenate([[0], inner, [len(start) - 1]]).astype(np.int64)
 

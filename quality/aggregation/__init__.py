@@ -25,7 +25,16 @@ For tables in shards there are :func:`dawid_skene_by_shards`, :func:`one_coin_by
 :mod:`quality.aggregation.em`.
 """
 
-from quality.aggregation.consensus import TIE, Consensus, Result, decide
+from quality.aggregation.consensus import (
+    MAX_CELLS,
+    TIE,
+    Consensus,
+    Result,
+    check_cells,
+    check_em,
+    check_smoothing,
+    decide,
+)
 from quality.aggregation.dawid_skene_em import (
     DawidSkene,
     Fit,
@@ -61,13 +70,7 @@ from quality.aggregation.majority import (
     weights_of_voters,
 )
 from quality.aggregation.mmsr_pairs import Mmsr, fit_skills, mmsr, skill_log_odds
-from quality.aggregation.passes import (
-    MAX_CELLS,
-    check_cells,
-    check_em,
-    check_smoothing,
-    exp_digamma,
-)
+from quality.aggregation.passes import exp_digamma
 from quality.aggregation.penalty_weights import PenaltyVote, penalty_vote
 from quality.aggregation.sharded_em import (
     Posterior,

@@ -17,10 +17,10 @@ from typing import TypeAlias
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int, Int16
 
-from quality.aggregation.consensus import Result, decide
+from quality.aggregation.consensus import Result, check_smoothing, decide
 from quality.aggregation.em import EMStart, MStep, Passes, first_counts, fit_table
 from quality.aggregation.hierarchical_em import HierarchicalDawidSkene, TableRoom, pseudo_table
-from quality.aggregation.passes import check_smoothing, coins_pay
+from quality.aggregation.passes import coins_pay
 from quality.argument_types import check_arguments
 from quality.labels import CrowdLabels, bring_near, by_votes, of_voters
 from quality.parallel import Progress, kernel

@@ -7,45 +7,42 @@ array(['a', 'b', 'a', 'b'], dtype='<U1')
 
 Dawid–Skene takes workers' labels as independent given the class. Where some tasks of a class mislead
 everybody, labels are correlated within it; here a class is a mixture of subtypes, each with a
-confusion row of its own for every worker, and labels are independent given the subtype. A subtype is
-a truth to the EM of :mod:`quality.aggregation.em`; the posterior of a class is the sum over its own.
+confusion row of its own for every worker, and labels are independent given the subtype; the posterior
+of a class is the sum over its own. Labels are met by :mod:`quality.aggregation.passes.subtypes` alone.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import attrgetter
+from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int, Int16, Int64
+from jaxtyping import Bool, Float64, Int, Int16, Int32, Int64
 from scipy.special import digamma, gammaln
 
-from quality.aggregation.consensus import Result, decide
-from quality.aggregation.em import (
-    EMFit,
-    Rows,
-    Stop,
-    TablePasses,
-    fit_em,
-    passes_over,
-    reporting,
-)
+from quality.aggregation.consensus import Result, check_cells, check_em, decide
+from quality.aggregation.em import Share, Stop
 from quality.aggregation.passes import (
-    check_cells,
-    check_em,
+    LANES,
+    class_posterior,
+    deal,
     dirichlet_moved,
     dirichlet_weights,
+    find_rows,
+    in_lines,
+    narrow,
+    subtype_pass,
     subtype_weights,
     whole_lanes,
 )
 from quality.argument_types import check_arguments
-from quality.labels import CrowdLabels
-from quality.parallel import Progress, kernel
+from quality.labels import CrowdLabels, Sums, tree_total
+from quality.parallel import Progress, chunk_starts, counter, shared_out
 
 __all__ = ["Ebcc", "ebcc"]
 
 CLASS_PRIOR, SUBTYPES_PRIOR = 1.0, 0.1  # the paper's: of each class, and of all subtypes of one
-STAGE = 5  # iterations after which empty subtypes are put away
-EMPTY = 1e-9  # expected tasks; the prior keeps such a subtype from coming back by exp(-100)
 DRAWN = 2**14  # random numbers drawn at a time, which a cache holds
+ROOM = 2**9, 2**12  # tasks whose beliefs are held at a time: about two for each row, within these
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -153,191 +150,206 @@ def ebcc(
             raise ValueError(f"{name} must be > 0 and finite, got {name}={value}")
     labels = labels.merge_workers(groups)
     check_cells(labels.n_workers, labels.n_classes, labels.n_classes * n_subtypes)
-    every = _Model.of(labels, n_subtypes, right_prior, wrong_prior)
+    model = _Model.of(labels, n_subtypes, right_prior, wrong_prior)
+    room = _Room.of(model)
 
-    def fitted(number: int) -> _Start:
+    def fitted(number: int) -> _Optimum:
         """Fit from one random start."""
-        model, stop = every, Stop()
-        counts, mass = _dealt(labels, every, rng)
-        while True:
-            with passes_over(labels, None, threads, rows=model.rows) as passes:
-                fit = fit_em(
-                    passes, model.table, counts, mass, max_iter=max_iter, tol=tol,
-                    prior_step=model.prior, stop=stop, pause=model.is_wide_for,
-                    after=reporting(progress, "EBCC", n_starts * max_iter, before=number * max_iter),
-                )  # fmt: skip
-                if fit.converged or fit.n_iter == max_iter:
-                    return _Start.of(fit, model, passes)
-            stop, kept = Stop(fit.log_likelihood, fit.n_iter, fit.converged), _kept(fit.mass)
-            model, counts, mass = model.only(kept), fit.counts[:, :, kept], fit.mass[kept]
+        report = counter(progress, "EBCC", n_starts * max_iter, before=number * max_iter)
+        state, stop = _dealt(labels, model, room, rng), Stop()
+        while not stop.converged and stop.n_iter < max_iter:
+            state, stop = _further(model, room, state, stop, tol, share)
+            report(stop.n_iter)
+        return _Optimum.of(model, room, state, stop, share)
 
-    best = max(map(fitted, range(n_starts)), key=attrgetter("evidence"))
+    with shared_out(threads, len(model.chunk_start) - 1) as share:
+        best = max(map(fitted, range(n_starts)), key=attrgetter("evidence"))
     label, tied = decide(best.posterior)
-    total = best.subtype.sum()
-    even = np.full(best.subtype.shape, 1.0 / best.subtype.size)
-    subtype = best.subtype / total if total else even
+    total = best.mass.sum()
+    subtype = best.mass / total if total else np.full(best.mass.shape, 1.0 / best.mass.size)
     return Ebcc(
-        best.posterior, label, tied, subtype, best.evidence, best.fit.n_iter, best.fit.converged
+        best.posterior, label, tied, subtype, best.evidence, best.stop.n_iter, best.stop.converged
     )
-
-
-def _kept(mass: Float64[np.ndarray, " truths"]) -> Int64[np.ndarray, " kept"]:
-    """Return the places of subtypes that are not empty, and of as many others as fill their lanes."""
-    n_kept = whole_lanes(max(int(np.count_nonzero(mass > EMPTY)), 1))
-    return np.sort(np.argsort(-mass, kind="stable")[:n_kept])
-
-
-def _dealt(
-    labels: CrowdLabels, model: "_Model", rng: np.random.Generator
-) -> tuple[Float64[np.ndarray, "rows one truths"], Float64[np.ndarray, " truths"]]:
-    """Return expected counts and mass of the soft majority vote, dealt out at random to subtypes."""
-    counts, mass = np.zeros((model.rows.n_rows, 1, len(model.truth))), np.zeros(len(model.truth))
-    labelled = np.flatnonzero(np.diff(labels.task_start))
-    shape = model.n_classes, model.n_subtypes
-    step = -(-DRAWN // (shape[0] * shape[1]))
-    for first in range(0, len(labelled), step):
-        tasks = labelled[first : first + step]
-        drawn = rng.standard_exponential((len(tasks), *shape))  # divided by their sum: Dirichlet
-        _deal(
-            tasks, labels.task_start, labels.label, model.rows.of_label, drawn, counts, mass,
-            np.zeros(mass.size),
-        )  # fmt: skip
-    return counts, mass
-
-
-@kernel
-def _deal(tasks, task_start, label, row, drawn, counts, mass, belief) -> None:
-    """Add some tasks' votes to counts and mass, dealt by what is drawn; `belief` is for work."""
-    _, n_classes, n_subtypes = drawn.shape
-    for at in range(len(tasks)):
-        low, high = task_start[tasks[at]], task_start[tasks[at] + 1]
-        for truth in range(n_classes):
-            votes, total = 0.0, 0.0
-            for given in range(low, high):
-                votes += 1.0 if label[given] == truth else 0.0
-            for subtype in range(n_subtypes):
-                total += drawn[at, truth, subtype]
-            scale = votes / (high - low) / total
-            first = truth * n_subtypes
-            for subtype in range(n_subtypes):
-                belief[first + subtype] = drawn[at, truth, subtype] * scale
-                mass[first + subtype] += belief[first + subtype]
-            if votes == 0.0:
-                continue
-            for given in range(low, high):
-                for subtype in range(n_subtypes):
-                    counts[row[given], 0, first + subtype] += belief[first + subtype]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Model:
-    """The Dirichlet priors: of the classes, of the subtypes of each, and of each worker's rows.
+    """The labels as the passes read them, and the Dirichlet priors.
 
-    `rows` are the pairs of a worker and an answer that occur: `answer` of each, and where each worker's
-    `start`. `truth` lists the subtypes that are left, by class * subtypes + subtype, in whole lanes: past the
-    last class there are some that never have a task. `pseudo` is what expected counts are added to, a row for
-    each answer and a column for each subtype.
+    `place` is where each label's row begins in a part of a table, of which `answer` is of each row and
+    `start` the first row of each worker (:mod:`quality.aggregation.passes.subtypes`). `chunk_start` is the
+    first task of each chunk. `right` and `wrong` are pseudo-counts, `prior` what :func:`subtype_weights` asks
+    for.
     """
 
-    n_classes: int
-    n_subtypes: int
-    rows: Rows
+    task_start: Int64[np.ndarray, " starts"]
+    place: Int32[np.ndarray, " labels"]
     answer: Int64[np.ndarray, " rows"]
     start: Int64[np.ndarray, " bounds"]
-    truth: Int64[np.ndarray, " truths"]
-    pseudo: Float64[np.ndarray, "answers truths"]
+    chunk_start: Int64[np.ndarray, " cuts"]
+    n_answers: int
+    right: float
+    wrong: float
+    prior: tuple[int, int, float, float]
 
     @classmethod
     def of(cls, labels: CrowdLabels, n_subtypes: int, right: float, wrong: float) -> "_Model":
-        """All subtypes of all classes."""
-        n_classes = labels.n_classes
-        code = labels.worker.astype(np.int64) * n_classes + labels.label
-        occurs = np.zeros(labels.n_workers * n_classes, dtype=np.bool_)
-        occurs[code] = True
-        before = np.concatenate([[0], np.cumsum(occurs)])
-        truth = np.arange(whole_lanes(n_classes * n_subtypes))
-        rows = Rows(before[code].astype(np.int32), int(before[-1]), len(truth))
-        same = np.arange(n_classes)[:, np.newaxis] == truth // n_subtypes
+        n_classes, n_workers = labels.n_classes, labels.n_workers
+        place = np.empty(labels.n_labels, dtype=np.int32)
+        answer = np.empty(n_workers * n_classes, dtype=np.int64)
+        start = np.empty(n_workers + 1, dtype=np.int64)
+        n_rows = find_rows(labels.worker, labels.label, place, answer, start)
+        # a chunk has labels enough to pay for its counts
+        chunk_start = chunk_starts(labels.task_start, 4 * n_rows * n_classes * n_subtypes)
         return cls(
-            n_classes, n_subtypes, rows, np.flatnonzero(occurs) % n_classes, before[::n_classes], truth,
-            np.where(same, right, wrong),
+            labels.task_start, place, answer[:n_rows], start, chunk_start, n_classes, right, wrong,
+            (n_classes, n_subtypes, CLASS_PRIOR, SUBTYPES_PRIOR),
         )  # fmt: skip
 
-    def is_wide_for(self, fit: EMFit) -> bool:
-        """Return whether fewer lanes would do, which is looked at once in some iterations."""
-        return fit.n_iter % STAGE == 0 and len(_kept(fit.mass)) < len(fit.mass)
+    @property
+    def n_subtypes(self) -> int:
+        """Of all classes."""
+        return self.prior[0] * self.prior[1]
 
-    def only(self, kept: Int64[np.ndarray, " kept"]) -> "_Model":
-        """Return the model without the other subtypes."""
-        rows = self.rows._replace(n_truths=len(kept))
-        pseudo = np.ascontiguousarray(self.pseudo[:, kept])
-        return replace(self, rows=rows, truth=self.truth[kept], pseudo=pseudo)
+    @property
+    def rows(self) -> tuple[Int64[np.ndarray, " rows"], Int64[np.ndarray, " bounds"]]:
+        """The answer of each row, and the first row of each worker."""
+        return self.answer, self.start
 
     def by_class(
-        self, of_truth: Float64[np.ndarray, " truths"]
+        self, truth: Int64[np.ndarray, " truths"], mass: Float64[np.ndarray, " truths"]
     ) -> Float64[np.ndarray, "classes subtypes"]:
         """Return numbers of the subtypes in their places; 0 for those that are no longer there."""
-        whole = np.zeros(whole_lanes(self.n_classes * self.n_subtypes))
-        whole[self.truth] = of_truth
-        size = self.n_classes * self.n_subtypes
-        placed: np.ndarray = whole[:size].reshape(self.n_classes, self.n_subtypes)
+        whole = np.zeros(whole_lanes(self.n_subtypes))
+        whole[truth] = mass
+        placed: np.ndarray = whole[: self.n_subtypes].reshape(self.prior[:2])
         return placed
 
-    def of_classes(
-        self, posterior: Float64[np.ndarray, "tasks truths"]
-    ) -> Float64[np.ndarray, "tasks classes"]:
-        """Return the posterior of the classes."""
-        of_class = np.zeros((len(posterior), self.n_classes))
-        for column, truth in enumerate(self.truth // self.n_subtypes):
-            if truth < self.n_classes:
-                of_class[:, truth] += posterior[:, column]
-        of_class /= of_class.sum(axis=1, keepdims=True)
-        return of_class
 
-    def prior(self, mass: Float64[np.ndarray, " truths"]) -> Float64[np.ndarray, " truths"]:
-        """Return the weight of each subtype, equations 7 and 8 of the paper."""
-        owner = self.truth // self.n_subtypes
-        weight: np.ndarray = subtype_weights(
-            mass, owner, self.n_classes, CLASS_PRIOR, SUBTYPES_PRIOR, self.n_subtypes
+class _Room(NamedTuple):
+    """Memory that every start uses again: a table, and for each chunk what its pass writes."""
+
+    table: Float64[np.ndarray, "parts cells"]
+    counts: Float64[np.ndarray, "chunks parts cells"]
+    mass: Float64[np.ndarray, "chunks truths"]
+    belief: Float64[np.ndarray, "chunks parts room"]
+    share: Float64[np.ndarray, "chunks tasks"]
+
+    @classmethod
+    def of(cls, model: _Model) -> "_Room":
+        n_truths, n_chunks = whole_lanes(model.n_subtypes), len(model.chunk_start) - 1
+        n_tasks = min(max(2 * len(model.answer), ROOM[0]), ROOM[1])
+        shape = n_truths // LANES, len(model.answer) * LANES
+        return cls(
+            in_lines(*shape), in_lines(n_chunks, *shape), in_lines(n_chunks, n_truths),
+            in_lines(n_chunks, shape[0], n_tasks * LANES), np.empty((n_chunks, n_tasks)),
+        )  # fmt: skip
+
+
+class _State(NamedTuple):
+    """Where one start stands.
+
+    `truth` lists the subtypes that are left, by class * subtypes + subtype, in whole lanes: past the last
+    class there are some that never have a task. `pseudo` is what expected counts are added to.
+    """
+
+    truth: Int64[np.ndarray, " truths"]
+    pseudo: Float64[np.ndarray, "parts answers"]
+    counts: Float64[np.ndarray, "parts cells"]
+    mass: Float64[np.ndarray, " truths"]
+
+    def narrowed(self, n_parts: int) -> "_State":
+        """Return the state without what stands past the first parts."""
+        n_truths = n_parts * LANES
+        return _State(
+            self.truth[:n_truths],
+            self.pseudo[:n_parts],
+            self.counts[:n_parts],
+            self.mass[:n_truths],
         )
-        return weight
 
-    def table(
-        self, counts: Float64[np.ndarray, "rows one truths"]
-    ) -> Float64[np.ndarray, "rows one truths"]:
-        """Return the weight of each label of each worker given the truth."""
-        table, given = np.empty(counts.shape), np.ascontiguousarray(counts).reshape(-1)
-        dirichlet_weights(given, self.answer, self.start, self.pseudo, table.reshape(-1))
-        return table
 
-    def divergence(self, fit: EMFit, table: Float64[np.ndarray, "rows one truths"]) -> float:
-        """Return what the labels have moved the parameters from their priors, in nats."""
-        subtype, given = self.by_class(fit.mass), np.ascontiguousarray(fit.counts).reshape(-1)
-        of_workers: float = dirichlet_moved(
-            given, self.answer, self.start, self.pseudo, table.reshape(-1)
-        )
-        of_classes = _divergence(subtype.sum(axis=1), CLASS_PRIOR)
-        return of_classes + _divergence(subtype, SUBTYPES_PRIOR / self.n_subtypes) + of_workers
+def _dealt(labels: CrowdLabels, model: _Model, room: _Room, rng: np.random.Generator) -> _State:
+    """Return expected counts and mass of the soft majority vote, dealt out at random to subtypes."""
+    truth = np.arange(room.mass.shape[1])
+    same = np.arange(model.n_answers)[:, np.newaxis] == truth // model.prior[1]
+    pseudo = in_lines(len(truth) // LANES, model.n_answers * LANES)
+    by_part = np.where(same, model.right, model.wrong).reshape(model.n_answers, -1, LANES)
+    pseudo.reshape(-1, model.n_answers, LANES)[:] = by_part.transpose(1, 0, 2)
+    state = _State(truth, pseudo, room.counts[0], room.mass[0])
+    state.counts.fill(0.0)
+    state.mass.fill(0.0)
+    step = max(1, min(DRAWN // model.n_subtypes, room.share.shape[1]))
+    for first in range(0, labels.n_tasks, step):
+        last = min(first + step, labels.n_tasks)
+        n_labelled = int(np.count_nonzero(np.diff(labels.task_start[first : last + 1])))
+        # divided by their sum: Dirichlet
+        drawn = rng.standard_exponential((n_labelled, *model.prior[:2]))
+        deal(
+            first, last, labels.task_start, model.place, labels.label, drawn, state.counts,
+            state.mass, room.belief[0], room.share[0],
+        )  # fmt: skip
+    return state
+
+
+def _further(
+    model: _Model, room: _Room, state: _State, stop: Stop, tol: float, share: Share
+) -> tuple[_State, Stop]:
+    """Make an iteration."""
+    prior, n_parts = _weigh(model, room, state), len(state.counts)
+
+    def sums_of(chunk: int) -> Sums:
+        counts, mass = room.counts[chunk, :n_parts], room.mass[chunk, : len(prior)]
+        found = subtype_pass(
+            *model.chunk_start[chunk : chunk + 2], model.task_start, model.place, prior, room.table,
+            counts, mass, room.belief[chunk], room.share[chunk], np.empty(len(prior)),
+        )  # fmt: skip
+        return counts, mass, np.array([found])
+
+    counts, mass, found = tree_total(share(sums_of))
+    state = _State(state.truth, state.pseudo, counts, mass)
+    left = narrow(mass, state.truth, counts, state.pseudo, n_parts)
+    if left < n_parts:
+        state = state.narrowed(left)
+    return state, stop.after(float(found[0]), tol, len(model.place))
+
+
+def _weigh(model: _Model, room: _Room, state: _State) -> Float64[np.ndarray, " truths"]:
+    """Write the table of the expected counts; return the prior, equations 7 and 8 of the paper."""
+    dirichlet_weights(state.counts, *model.rows, state.pseudo, len(state.counts), room.table)
+    prior: np.ndarray = subtype_weights(state.mass, state.truth, *model.prior)
+    return prior
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Start:
-    """What one random start led to; `subtype` is the mass of each subtype of each class."""
+class _Optimum:
+    """What one random start led to; `mass` is of each subtype of each class."""
 
     evidence: float
-    fit: EMFit
+    stop: Stop
     posterior: Float64[np.ndarray, "tasks classes"]
-    subtype: Float64[np.ndarray, "classes subtypes"]
+    mass: Float64[np.ndarray, "classes subtypes"]
 
     @classmethod
-    def of(cls, fit: EMFit, model: _Model, passes: TablePasses) -> "_Start":
-        prior, table = model.prior(fit.mass), model.table(fit.counts)
-        moved = model.divergence(
-            fit, table
-        )  # first: a pass writes its counts where the last one did
-        subtype = model.by_class(fit.mass)
-        evidence = float(passes.e_step(prior, table)[2][0]) - moved
-        return cls(evidence, fit, model.of_classes(passes.posterior(prior, table)), subtype)
+    def of(cls, model: _Model, room: _Room, state: _State, stop: Stop, share: Share) -> "_Optimum":
+        prior = _weigh(model, room, state)
+        mass = model.by_class(state.truth, state.mass)
+        moved = _divergence(mass.sum(axis=1), CLASS_PRIOR)
+        moved += _divergence(mass, SUBTYPES_PRIOR / model.prior[1])
+        moved += dirichlet_moved(
+            state.counts, *model.rows, state.pseudo, len(state.counts), room.table
+        )
+        posterior = np.empty((len(model.task_start) - 1, model.n_answers))
+
+        def posterior_of(chunk: int) -> Sums:
+            found = class_posterior(
+                *model.chunk_start[chunk : chunk + 2], model.prior[1], model.task_start, model.place,
+                state.truth, prior, room.table, room.belief[chunk], room.share[chunk], posterior,
+            )  # fmt: skip
+            return (np.array([found]),)
+
+        (found,) = tree_total(share(posterior_of))
+        return cls(float(found[0]) - moved, stop, posterior, mass)
 
 
 def _divergence(counts: np.ndarray, prior: float) -> float:

@@ -28,16 +28,13 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float64, Int, Int16, Int32, Int64, Shaped
+from jaxtyping import Float64, Int, Int16, Int64, Shaped
 
+from quality.aggregation.consensus import check_cells, check_em, check_gold
 from quality.aggregation.passes import (
     UNROLLED,
-    check_cells,
-    check_em,
-    check_gold,
     coin_pass,
     coin_vote,
-    lanes_pass,
     majority_pass,
     task_pass,
     wide_pass,
@@ -54,7 +51,7 @@ from quality.labels import (
 from quality.parallel import Progress, chunk_starts, shared_out
 
 __all__ = [
-    "Begin", "EMFit", "EMStart", "MStep", "Passes", "Rows", "SharedPrior", "Stop", "TablePasses",
+    "Begin", "EMFit", "EMStart", "MStep", "Passes", "Share", "SharedPrior", "Stop", "TablePasses",
     "first_counts", "fit_em", "fit_table", "mean_posterior", "near_gold", "passes_over", "reporting",
     "shard_passes", "uniform",
 ]  # fmt: skip
@@ -247,11 +244,10 @@ def fit_em(
     prior_step: PriorStep = mean_posterior,
     stop: Stop = Stop(),  # noqa: B008  # it is immutable
     after: Callable[[EMFit], object] | None = None,
-    pause: Callable[[EMFit], bool] | None = None,
 ) -> EMFit:
     """Run EM from expected counts until the log-likelihood per label moves by `tol` or less.
 
-    At least one iteration is made; `after` is called with the fit after each. EM stops where `pause` says so.
+    At least one iteration is made; `after` is called with the fit after each.
     """
     n_labels = round(float(counts.sum()))  # each label counts once over the truths
     while True:
@@ -261,7 +257,7 @@ def fit_em(
         fit = EMFit(prior, table, counts, mass, *stop)
         if after is not None:
             after(fit)
-        if stop.converged or not stop.n_iter < max_iter or (pause is not None and pause(fit)):
+        if stop.converged or not stop.n_iter < max_iter:
             return fit
 
 
@@ -424,19 +420,10 @@ class TablePasses:
             elif few:
                 found = task_pass(first, last, *rows, tuple(prior.tolist()), flat, *room, *work)
             else:
-                wide = lanes_pass if self.shape[1] == 1 else wide_pass  # rows of lanes
-                found = wide(first, last, *rows, prior, flat, *room, *work)
+                found = wide_pass(first, last, *rows, prior, flat, *room, *work)
             return counts, work[0], np.array([found])
 
         return tree_total(self.share(sums_of))
-
-
-class Rows(NamedTuple):
-    """A table that has a row for each answer of a worker that occurs: that of each label, and how many."""
-
-    of_label: Int32[np.ndarray, " labels"]
-    n_rows: int
-    n_truths: int
 
 
 @contextmanager
@@ -445,19 +432,16 @@ def passes_over(
     gold: Int[np.ndarray, " tasks"] | None,
     threads: int | None,
     *,
-    rows: Rows | None = None,
     coins: int | None = None,
 ) -> Iterator[TablePasses]:
     """Yield the passes over a table in memory; a chunk has labels enough to pay for its counts.
 
-    With `rows` truths are other things than classes, in whole lanes; there is neither gold nor a vote. With
-    `coins`, one or as many as there are classes, a worker errs alike whatever the truth.
+    With `coins`, one or as many as there are classes, a worker errs alike whatever the truth.
     """
-    shape = _shape_of(labels, coins) if rows is None else (rows.n_rows, 1, rows.n_truths)
+    shape = _shape_of(labels, coins)
     chunk_start = chunk_starts(labels.task_start, 4 * math.prod(shape))
     with shared_out(threads, len(chunk_start) - 1) as share:
-        source = labels.worker if rows is None else rows.of_label
-        yield _passes(labels, source, gold, shape, chunk_start, share, coins)
+        yield _passes(labels, gold, shape, chunk_start, share, coins)
 
 
 def shard_passes(
@@ -465,7 +449,7 @@ def shard_passes(
 ) -> TablePasses:
     """Return the passes over a shard, all of it as one chunk."""
     shape, ends = _shape_of(shard, coins), np.array([0, shard.n_tasks], dtype=np.int64)
-    return _passes(shard, shard.worker, gold, shape, ends, lambda work: [work(0)], coins)
+    return _passes(shard, gold, shape, ends, lambda work: [work(0)], coins)
 
 
 def _shape_of(labels: CrowdLabels | LabelShard, coins: int | None) -> tuple[int, int, int]:
@@ -479,17 +463,18 @@ def _shape_of(labels: CrowdLabels | LabelShard, coins: int | None) -> tuple[int,
 
 def _passes(
     labels: CrowdLabels | LabelShard,
-    source: Int32[np.ndarray, " labels"],
     gold: Int[np.ndarray, " tasks"] | None,
     shape: tuple[int, int, int],
     chunk_start: Int64[np.ndarray, " cuts"],
     share: Share,
     coins: int | None,
 ) -> TablePasses:
-    n_classes = labels.n_classes  # `source`: each label's worker or row
+    n_classes = labels.n_classes
     # a coin's two sides stand where an answer's truths do
     n_answers, n_truths = shape[1:] if coins is None else (coins, 2)
-    place = source.astype(np.int32 if math.prod(shape) <= np.iinfo(np.int32).max else np.int64)
+    place = labels.worker.astype(
+        np.int32 if math.prod(shape) <= np.iinfo(np.int32).max else np.int64
+    )
     np.multiply(place, n_answers, out=place)  # in place: at ten million labels a copy counts
     if n_answers == n_classes:
         np.add(place, labels.label, out=place)

@@ -19,10 +19,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float64, Int, Int16, Int64
 
-from quality.aggregation.consensus import Result, decide
+from quality.aggregation.consensus import Result, check_em, decide
 from quality.aggregation.em import Stop
 from quality.aggregation.majority import majority_vote
-from quality.aggregation.passes import check_em
 from quality.argument_types import check_arguments
 from quality.labels import CrowdLabels, of_voters
 from quality.parallel import Progress, chunk_starts, counter, kernel, shared_out

@@ -27,7 +27,7 @@ from functools import partial
 import numpy as np
 from jaxtyping import Bool, Float64, Int, Int16
 
-from quality.aggregation.consensus import Result, decide
+from quality.aggregation.consensus import Result, check_em, decide
 from quality.aggregation.em import (
     EMFit,
     EMStart,
@@ -39,7 +39,7 @@ from quality.aggregation.em import (
     near_gold,
     passes_over,
 )
-from quality.aggregation.passes import PUT, UNROLLED, check_em
+from quality.aggregation.passes import PUT, UNROLLED
 from quality.argument_types import check_arguments
 from quality.labels import CrowdLabels, by_votes, of_voters
 from quality.parallel import Progress, counter, kernel

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float64, Int, Int16, Int32, Int64
 
-from quality.aggregation.consensus import Result, decide
-from quality.aggregation.passes import PUT, check_em
+from quality.aggregation.consensus import Result, check_em, decide
+from quality.aggregation.passes import PUT
 from quality.argument_types import check_arguments
 from quality.labels import CrowdLabels, bring_near
 from quality.parallel import Progress, chunk_starts, counter, kernel, shared_out

@@ -18,8 +18,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int, Int16
 from scipy.sparse import csr_array
 
-from quality.aggregation.consensus import Result, decide
-from quality.aggregation.passes import check_em
+from quality.aggregation.consensus import Result, check_em, decide
 from quality.argument_types import check_arguments
 from quality.labels import CrowdLabels, name_classes, of_voters
 from quality.parallel import Progress, counter, kernel

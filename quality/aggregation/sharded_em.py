@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, Int, Int64
 
-from quality.aggregation.consensus import decide
+from quality.aggregation.consensus import check_em, check_smoothing, decide
 from quality.aggregation.dawid_skene_em import first_coins, one_coin_step, smoothed_table
 from quality.aggregation.em import (
     Begin,
@@ -41,7 +41,6 @@ from quality.aggregation.hierarchical_em import (
 )
 from quality.aggregation.mace_em import know_or_guess, mace_coins
 from quality.aggregation.majority import weight_shares
-from quality.aggregation.passes import check_em, check_smoothing
 from quality.argument_types import check_arguments
 from quality.labels import Engine, LabelShard, Sums
 

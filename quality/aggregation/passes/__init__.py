@@ -1,12 +1,5 @@
-"""What an EM fit does with the labels: kernels of its steps and of the vote, and checks of its arguments."""
+"""What an EM fit does with the labels: kernels of its steps and of the vote."""
 
-from quality.aggregation.passes.arguments import (
-    MAX_CELLS,
-    check_cells,
-    check_em,
-    check_gold,
-    check_smoothing,
-)
 from quality.aggregation.passes.coins import coin_pass, coin_vote, coins_pay
 from quality.aggregation.passes.dirichlet import (
     dirichlet_moved,
@@ -17,15 +10,21 @@ from quality.aggregation.passes.dirichlet import (
 from quality.aggregation.passes.em_pass import (
     PUT,
     UNROLLED,
-    lanes_pass,
     majority_pass,
     task_pass,
     wide_pass,
 )
-from quality.aggregation.passes.lanes import whole_lanes
+from quality.aggregation.passes.lanes import LANES, in_lines, whole_lanes
+from quality.aggregation.passes.subtypes import (
+    class_posterior,
+    deal,
+    find_rows,
+    narrow,
+    subtype_pass,
+)
 
 __all__ = [
-    "MAX_CELLS", "PUT", "UNROLLED", "check_cells", "check_em", "check_gold", "check_smoothing",
-    "coin_pass", "coin_vote", "coins_pay", "dirichlet_moved", "dirichlet_weights", "exp_digamma",
-    "lanes_pass", "majority_pass", "subtype_weights", "task_pass", "whole_lanes", "wide_pass",
+    "LANES", "PUT", "UNROLLED", "class_posterior", "coin_pass", "coin_vote", "coins_pay", "deal",
+    "dirichlet_moved", "dirichlet_weights", "exp_digamma", "find_rows", "in_lines", "majority_pass",
+    "narrow", "subtype_pass", "subtype_weights", "task_pass", "whole_lanes", "wide_pass",
 ]  # fmt: skip

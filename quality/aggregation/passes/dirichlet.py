@@ -13,18 +13,33 @@ from math import lgamma, log
 import numpy as np
 from jaxtyping import Float64, Int
 
-from quality.aggregation.passes.lanes import LANES, lanes_at, plus, power_of_two, put_lanes, times
+from quality.aggregation.passes.lanes import (
+    LANES,
+    divided,
+    filled,
+    lanes_at,
+    plus,
+    power_of_two,
+    put_lanes,
+    times,
+)
 from quality.parallel import kernel
 
-__all__ = ["dirichlet_moved", "dirichlet_weights", "exp_digamma", "subtype_weights"]
+__all__ = [
+    "dirichlet_moved", "dirichlet_weights", "exp_digamma", "exp_digamma_past_one", "subtype_weights",
+]  # fmt: skip
 
-SERIES = (  # of exp(digamma(x)) / (x - 1/2), in 1 / (x - 1/2)**2, the last first
-    -499769010050743 / 24103053950976000, 2709398569 / 367873228800, -5509121 / 1393459200,
-    10313 / 2903040, -37 / 5760, 1 / 24, 1.0,
+STRIP = 32  # workers whose numbers are taken together: many enough for wide instructions, and near
+
+ABOVE = (  # exp(digamma(x)) - (x - 1/2) = a polynomial over another from 1 on, to 15 digits; the last first
+    0.041666666631375485, 0.13291139416397038, 0.27492703011498515, 0.30220258642587433,
+    0.21042824849056505, 0.07115476663498298, 0.0009300516838978023,
 )  # fmt: skip
-LARGE = (
-    1e20  # past it ten steps of the recurrence change nothing, and their denominator may overflow
-)
+BELOW = (
+    1.0, 2.6898733916209396, 5.1574808847611795, 4.522553693557711, 2.664452934338441,
+    0.659849815129619, 0.12903510470753105, 0.004437783413535928,
+)  # fmt: skip
+LARGE = 1e20  # past it the fraction changes nothing, and its denominator may overflow
 LOWEST = -708.0  # the logarithm of about the least number with all its digits
 PER_LOG_2 = 1.4426950408889634
 LOG_2, LOG_2_REST = (
@@ -44,23 +59,22 @@ EXP_ODD = (1 / 39916800, 1 / 362880, 1 / 5040, 1 / 120, 1 / 6, 1.0)
 
 
 @kernel(forceinline=True, fused=True)
-def exp_digamma(x: float) -> float:
-    """Return exp(digamma(x)) of x > 0, or about 1e-307 if that is more.
-
-    Ten steps of the recurrence lead to a series in x + 10 - 1/2. The fractions 1 / (x + i) of the steps are
-    put together in pairs, whose denominators are e + i (9 - i) with e = x (x + 9).
-    """
-    small = min(x, LARGE)
-    ends = small * (small + 9.0)
-    below = ((((ends + 60.0) * ends + 1308.0) * ends + 12176.0) * ends + 40320.0) * ends
-    slope = (((5.0 * ends + 240.0) * ends + 3924.0) * ends + 24352.0) * ends + 40320.0
-    square = (small + 9.5) * (small + 9.5)
+def exp_digamma_past_one(x: float) -> float:
+    """Return exp(digamma(x)) of x >= 1: x - 1/2, and a fraction of polynomials with no negative term."""
+    small, above, below = min(x, LARGE), 0.0, 0.0
+    for coefficient in ABOVE:
+        above = above * small + coefficient
+    for coefficient in BELOW:
+        below = below * small + coefficient
     # NumPy's division raises no error, for which a loop would have to stop
-    unit = np.divide(1.0, below * square)
-    before = max(-(2.0 * small + 9.0) * slope * square * unit, LOWEST)
-    y, series = below * unit, 0.0
-    for coefficient in SERIES:
-        series = series * y + coefficient
+    result: float = (x - 0.5) + np.divide(above, below)
+    return result
+
+
+@kernel(forceinline=True, fused=True)
+def exp_digamma(x: float) -> float:
+    """Return exp(digamma(x)) of x > 0, or about 1e-307 if that is more: that of x + 1, times exp(-1 / x)."""
+    before = max(-np.divide(1.0, x), LOWEST)
     whole = np.floor(before * PER_LOG_2 + 0.5)
     rest = (before - whole * LOG_2) - whole * LOG_2_REST
     squared, even, odd = rest * rest, 0.0, 0.0
@@ -68,115 +82,135 @@ def exp_digamma(x: float) -> float:
         even = even * squared + coefficient
     for coefficient in EXP_ODD:
         odd = odd * squared + coefficient
-    result: float = series * (x + 9.5) * power_of_two(whole) * (even + rest * odd)
+    result: float = exp_digamma_past_one(x + 1.0) * power_of_two(whole) * (even + rest * odd)
     return result
+
+
+@kernel(fused=True)
+def _exp_digammas(numbers, is_past_one) -> None:
+    """Replace numbers by exp(digamma) of them."""
+    if is_past_one:
+        for at in range(len(numbers)):
+            numbers[at] = exp_digamma_past_one(numbers[at])
+    else:
+        for at in range(len(numbers)):
+            numbers[at] = exp_digamma(numbers[at])
 
 
 @kernel
 def dirichlet_weights(
-    counts: Float64[np.ndarray, " cells"],
+    counts: Float64[np.ndarray, "parts cells"],
     answer: Int[np.ndarray, " rows"],
     start: Int[np.ndarray, " bounds"],
-    pseudo: Float64[np.ndarray, "answers truths"],
-    weight: Float64[np.ndarray, " cells"],
+    pseudo: Float64[np.ndarray, "parts answers"],
+    n_parts: int,
+    weight: Float64[np.ndarray, "parts cells"],
 ) -> None:
     """Write exp E[log p] of columns p that are Dirichlet with `pseudo` and these counts.
 
-    A table has a row for each answer that a worker has given, hers from `start` on, and a whole number of
-    lanes of truths.
+    A table has a part for every eight truths, in which a row for each answer that a worker has given, hers
+    from `start` on, and ``pseudo[part, 8 * answer + lane]`` belongs to it.
     """
-    n_truths = pseudo.shape[1]
-    prior, whole, total = pseudo.ravel(), np.zeros(n_truths), np.empty(n_truths)
-    for given in range(len(pseudo)):
-        for truth in range(n_truths):
-            whole[truth] += pseudo[given, truth]
-    for worker in range(len(start) - 1):
-        low, high = start[worker], start[worker + 1]
-        for block in range(0, n_truths, LANES):
-            lane = np.uint64(block)
-            of_all = lanes_at(whole, lane)
-            for row in range(low, high):
-                at = np.uint64(row * n_truths) + lane
-                here = lanes_at(counts, at)
-                of_all = plus(of_all, here)
-                beforehand = lanes_at(prior, np.uint64(answer[row] * n_truths) + lane)
-                put_lanes(weight, at, plus(here, beforehand))
-            put_lanes(total, lane, of_all)
-        hers = weight[low * n_truths : high * n_truths]
-        for cell in range(len(hers)):
-            hers[cell] = exp_digamma(hers[cell])
-        for truth in range(n_truths):
-            total[truth] = np.divide(1.0, exp_digamma(total[truth]))
-        for block in range(0, n_truths, LANES):
-            lane = np.uint64(block)
-            scale = lanes_at(total, lane)
-            for row in range(low, high):
-                at = np.uint64(row * n_truths) + lane
-                put_lanes(weight, at, times(lanes_at(weight, at), scale))
+    total, n_workers = np.empty(STRIP * LANES), len(start) - 1
+    is_past_one = pseudo.min() >= 1.0
+    for part in range(n_parts):
+        given, prior, after = counts[part], pseudo[part], weight[part]
+        whole = filled(0.0)
+        for place in range(0, len(prior), LANES):
+            whole = plus(whole, lanes_at(prior, np.uint64(place)))
+        for first in range(0, n_workers, STRIP):
+            last = min(first + STRIP, n_workers)
+            for worker in range(first, last):
+                of_all = whole
+                for row in range(start[worker], start[worker + 1]):
+                    at = np.uint64(row * LANES)
+                    here = lanes_at(given, at)
+                    of_all = plus(of_all, here)
+                    put_lanes(
+                        after, at, plus(here, lanes_at(prior, np.uint64(answer[row] * LANES)))
+                    )
+                put_lanes(total, np.uint64((worker - first) * LANES), of_all)
+            theirs, of_them = (
+                after[start[first] * LANES : start[last] * LANES],
+                total[: (last - first) * LANES],
+            )
+            _exp_digammas(theirs, is_past_one)
+            _exp_digammas(of_them, is_past_one)
+            for worker in range(first, last):
+                column = np.uint64((worker - first) * LANES)
+                scale = divided(filled(1.0), lanes_at(total, column))
+                for row in range(start[worker], start[worker + 1]):
+                    at = np.uint64(row * LANES)
+                    put_lanes(after, at, times(lanes_at(after, at), scale))
 
 
 @kernel
 def dirichlet_moved(
-    counts: Float64[np.ndarray, " cells"],
+    counts: Float64[np.ndarray, "parts cells"],
     answer: Int[np.ndarray, " rows"],
     start: Int[np.ndarray, " bounds"],
-    pseudo: Float64[np.ndarray, "answers truths"],
-    weight: Float64[np.ndarray, " cells"],
+    pseudo: Float64[np.ndarray, "parts answers"],
+    n_parts: int,
+    weight: Float64[np.ndarray, "parts cells"],
 ) -> float:
     """Return the Kullback–Leibler divergences of a table's columns from their priors, added up, in nats.
 
     `weight` is what :func:`dirichlet_weights` writes for these counts.
     """
-    n_answers, n_truths = pseudo.shape
-    before, whole, of_whole = np.empty(pseudo.shape), np.zeros(n_truths), np.empty(n_truths)
-    total, moved = np.empty(n_truths), 0.0
-    for given in range(n_answers):
-        for truth in range(n_truths):
-            before[given, truth] = lgamma(pseudo[given, truth])
-            whole[truth] += pseudo[given, truth]
-    for truth in range(n_truths):
-        of_whole[truth] = lgamma(whole[truth])
-    for worker in range(len(start) - 1):
-        total[:] = 0.0
-        for row in range(start[worker], start[worker + 1]):
-            for truth in range(n_truths):
-                count = counts[row * n_truths + truth]
-                total[truth] += count
-                if count > 0.0:
-                    after = lgamma(count + pseudo[answer[row], truth])
-                    moved += count * log(weight[row * n_truths + truth])
-                    moved -= after - before[answer[row], truth]
-        for truth in range(n_truths):
-            if total[truth] > 0.0:
-                moved += lgamma(total[truth] + whole[truth]) - of_whole[truth]
+    before, moved = np.empty(pseudo.shape[1]), 0.0
+    for part in range(n_parts):
+        given, prior, after = counts[part], pseudo[part], weight[part]
+        for place in range(len(prior)):
+            before[place] = lgamma(prior[place])
+        for lane in range(LANES):
+            whole = prior[lane::LANES].sum()
+            of_whole = lgamma(whole)
+            for worker in range(len(start) - 1):
+                total = 0.0
+                for row in range(start[worker], start[worker + 1]):
+                    count = given[row * LANES + lane]
+                    total += count
+                    if count > 0.0:
+                        place = answer[row] * LANES + lane
+                        moved += count * log(after[row * LANES + lane])
+                        moved -= lgamma(count + prior[place]) - before[place]
+                if total > 0.0:
+                    moved += lgamma(total + whole) - of_whole
     return moved
 
 
 @kernel
 def subtype_weights(
     mass: Float64[np.ndarray, " truths"],
-    owner: Int[np.ndarray, " truths"],
+    truth: Int[np.ndarray, " truths"],
     n_classes: int,
+    n_subtypes: int,
     class_prior: float,
     subtypes_prior: float,
-    n_subtypes: int,
 ) -> Float64[np.ndarray, " truths"]:
-    """Return the weight of each subtype, of all classes and of those of its own; 0 where `owner` is no class.
+    """Return the weight of each subtype, of all classes and of those of its own; 0 where it has no class.
 
-    `class_prior` is of each class, `subtypes_prior` of all `n_subtypes` of one, dropped ones included.
+    Subtype s of class k is ``truth == k * n_subtypes + s``. `class_prior` is of each class, `subtypes_prior`
+    of all subtypes of one, dropped ones included.
     """
-    of_class, weight, total = np.zeros(n_classes), np.zeros(len(mass)), n_classes * class_prior
-    for truth in range(len(mass)):
-        if owner[truth] < n_classes:
-            of_class[owner[truth]] += mass[truth]
-            total += mass[truth]
-    share = np.divide(1.0, exp_digamma(total))
-    for truth in range(len(mass)):
-        if owner[truth] < n_classes:
-            here = of_class[owner[truth]]
-            among = np.divide(
-                exp_digamma(mass[truth] + subtypes_prior / n_subtypes),
-                exp_digamma(here + subtypes_prior),
-            )
-            weight[truth] = exp_digamma(here + class_prior) * share * among
+    n_truths, last = len(mass), n_classes * n_subtypes
+    numbers = np.empty(n_truths + 2 * n_classes + 1)
+    weight, classes = numbers[:n_truths], numbers[n_truths : n_truths + n_classes]
+    subtypes = numbers[n_truths + n_classes : -1]
+    for code in range(n_classes):
+        classes[code], subtypes[code] = class_prior, subtypes_prior
+    for at in range(n_truths):
+        weight[at] = mass[at] + subtypes_prior / n_subtypes
+        if truth[at] < last:
+            classes[truth[at] // n_subtypes] += mass[at]
+            subtypes[truth[at] // n_subtypes] += mass[at]
+    total = 0.0
+    for code in range(n_classes):
+        total += classes[code]
+    numbers[-1] = total
+    _exp_digammas(numbers, min(class_prior, subtypes_prior / n_subtypes) >= 1.0)
+    for code in range(n_classes):
+        classes[code] /= numbers[-1] * subtypes[code]
+    for at in range(n_truths):
+        weight[at] *= classes[truth[at] // n_subtypes] if truth[at] < last else 0.0
     return weight

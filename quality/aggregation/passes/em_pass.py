@@ -15,8 +15,8 @@ Products of probabilities underflow. Where all of a task's have, they are taken 
 for each class, and nothing is lost however many labels it has.
 
 A task's belief is one number per class. With few classes it is a tuple and lives in registers; with
-many it is an array, and :func:`wide_pass` handles several of its numbers at a time; where there are
-whole lanes of them, :func:`lanes_pass` keeps eight in registers (:mod:`quality.aggregation.passes.lanes`).
+many it is an array, and :func:`wide_pass` handles several of its numbers at a time. Subtypes of classes
+have a pass of their own (:mod:`quality.aggregation.passes.subtypes`).
 """
 
 from math import inf, log
@@ -26,19 +26,11 @@ import numpy as np
 from jaxtyping import Float64, Int, Int16, Int64
 from numba.cpython.unsafe.tuple import tuple_setitem
 
-from quality.aggregation.passes.lanes import (
-    LANES,
-    filled,
-    lanes_at,
-    lanes_sum,
-    plus,
-    put_lanes,
-    times,
-)
+from quality.aggregation.passes.lanes import LANES
 from quality.parallel import kernel, prefetch
 
 __all__ = [
-    "HUGE", "LOG_TINY", "PUT", "TINY", "UNROLLED", "lanes_pass", "majority_pass", "task_pass", "wide_pass",
+    "HUGE", "LOG_TINY", "PUT", "TINY", "UNROLLED", "majority_pass", "task_pass", "wide_pass",
 ]  # fmt: skip
 
 PUT: Any = tuple_setitem  # a belief with one number replaced
@@ -47,7 +39,6 @@ TINY = 1 / HUGE
 LOG_TINY = log(TINY)
 UNROLLED = 8  # the pass is compiled for each number of classes up to this one
 LINE = LANES  # numbers in a line of a cache
-NEAR = 2**17  # numbers that are soon at hand, in a cache of one core
 AHEAD = 10  # labels: about what a pass does while memory answers
 
 
@@ -171,74 +162,6 @@ def wide_pass(
         if len(keep):
             for truth in range(n_classes):
                 keep[task, truth] = belief[truth]
-    return log_likelihood + log(evidence)
-
-
-@kernel
-def lanes_pass(
-    first: int,
-    last: int,
-    task_start: Int64[np.ndarray, " tasks+1"],
-    place: Int[np.ndarray, " labels"],
-    gold: Int16[np.ndarray, " tasks"],
-    prior: Float64[np.ndarray, " classes"],
-    table: Float64[np.ndarray, " cells"],
-    counts: Float64[np.ndarray, " cells"],
-    keep: Float64[np.ndarray, "kept classes"],
-    mass: Float64[np.ndarray, " classes"],
-    belief: Float64[np.ndarray, " classes"],
-    power: Float64[np.ndarray, " classes"],
-) -> float:
-    """:func:`wide_pass` for truths in whole lanes: eight of them are held in hand over a task's labels.
-
-    Rows of a large table are asked for some labels ahead.
-    """
-    n_classes, n_rows, none = len(prior), len(place), filled(0.0)
-    is_large = len(table) > NEAR
-    log_likelihood, evidence = 0.0, 1.0
-    for task in range(first, last):
-        low, high = task_start[task], task_start[task + 1]
-        if low == high:
-            continue
-        if is_large:
-            for row in range(low, high):
-                soon = place[min(row + AHEAD, n_rows - 1)]
-                for line in range(0, n_classes, LINE):
-                    prefetch(table, soon + line)
-                    prefetch(counts, soon + line)
-        sums = none
-        for block in range(0, n_classes, LANES):
-            lane = np.uint64(block)
-            here = lanes_at(prior, lane)
-            for row in range(low, high):
-                here = times(here, lanes_at(table, np.uint64(place[row]) + lane))
-            put_lanes(belief, lane, here)
-            sums = plus(sums, here)
-        total = lanes_sum(sums)
-        if gold[task] >= 0:
-            total = _clamped_sum(belief, gold[task])
-        if total < TINY:
-            for truth in range(n_classes):
-                belief[truth] = prior[truth]
-            log_likelihood += (
-                _multiply(place[low:high], gold[task], belief, power, table) * LOG_TINY
-            )
-            total = _clamped_sum(belief, gold[task])
-        if evidence * total < TINY:
-            log_likelihood += log(evidence)
-            evidence = 1.0
-        evidence *= total
-        share = 1.0 / total
-        for block in range(0, n_classes, LANES):
-            lane = np.uint64(block)
-            here = times(lanes_at(belief, lane), filled(share))
-            put_lanes(mass, lane, plus(lanes_at(mass, lane), here))
-            for row in range(low, high):
-                at = np.uint64(place[row]) + lane
-                put_lanes(counts, at, plus(lanes_at(counts, at), here))
-        if len(keep):
-            for truth in range(n_classes):
-                keep[task, truth] = belief[truth] * share
     return log_likelihood + log(evidence)
 
 

@@ -17,15 +17,18 @@ begins anew for every label. A kernel that holds eight numbers in its hand says 
 Places are unsigned and are not checked. On a processor of narrower instructions the compiler takes several.
 """
 
+import math
 from typing import Any
 
+import numpy as np
+from jaxtyping import Float64
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, models, register_model
 
 __all__ = [
-    "LANES", "filled", "lanes_at", "lanes_sum", "plus", "power_of_two", "put_lanes", "times",
-    "whole_lanes",
+    "LANES", "divided", "filled", "in_lines", "lanes_at", "lanes_sum", "plus", "power_of_two", "put_lanes",
+    "times", "whole_lanes",
 ]  # fmt: skip
 
 LANES = 8  # numbers in a line of a cache, too
@@ -62,6 +65,19 @@ def whole_lanes(n: int) -> int:
     (8, 24)
     """
     return -(-n // LANES) * LANES
+
+
+def in_lines(*shape: int) -> Float64[np.ndarray, "..."]:
+    """Return zeros of which every eight are one line of a cache, if the last size is whole lanes.
+
+    >>> in_lines(3, 8).ctypes.data % 64
+    0
+    """
+    n_numbers = math.prod(shape)
+    room = np.zeros(n_numbers + LANES)
+    first = -room.__array_interface__["data"][0] // room.itemsize % LANES
+    placed: np.ndarray = room[first : first + n_numbers].reshape(shape)
+    return placed
 
 
 def _address(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -102,16 +118,22 @@ def _filled(typing: Any, number: Any) -> Any:
 
 
 def _lanes_sum(typing: Any, lanes: Any) -> Any:
-    """Return the sum of all lanes, from the first to the last."""
+    """Return the sum of all lanes: of the halves, of their halves, and so on."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        each = [
-            builder.extract_element(arguments[0], ir.Constant(INDEX, lane)) for lane in range(LANES)
-        ]
-        total = each[0]
-        for one in each[1:]:
-            total = builder.fadd(total, one)
-        return total
+        total, width = arguments[0], LANES
+        while width > 1:
+            width //= 2
+            halves = [
+                builder.shuffle_vector(
+                    total,
+                    ir.Constant(total.type, ir.Undefined),
+                    ir.Constant(ir.VectorType(INDEX, width), list(range(first, first + width))),
+                )
+                for first in (0, width)
+            ]
+            total = builder.fadd(*halves)
+        return builder.extract_element(total, ir.Constant(INDEX, 0))
 
     return types.float64(lanes), code
 
@@ -146,3 +168,4 @@ lanes_sum: Any = intrinsic(_lanes_sum)
 power_of_two: Any = intrinsic(_power_of_two)
 times: Any = _each("fmul")
 plus: Any = _each("fadd")
+divided: Any = _each("fdiv")

@@ -8,7 +8,8 @@ from scipy.special import digamma, gammaln
 from scipy.stats import dirichlet
 
 from benchmarks.quality.crowd_sets import read_set, right
-from quality import CrowdLabels, dawid_skene, ebcc, encode, majority_vote
+from quality import CrowdLabels, dawid_skene, ebcc, encode, majority_vote, parallel
+from quality.aggregation.ebcc_em import _Model
 
 N_SUBTYPES = 3
 
@@ -106,6 +107,22 @@ def test_same_generator_same_bytes(rng: np.random.Generator) -> None:
     labels, _ = hard_and_easy(rng)
     runs = [ebcc(labels, rng=np.random.default_rng(1), threads=n) for n in (1, 2)]
     assert runs[0].posterior.tobytes() == runs[1].posterior.tobytes()
+
+
+def test_the_number_of_threads_does_not_matter_where_there_are_several_chunks(
+    monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    """Nor do chunks, but for the last digits."""
+    labels, _ = hard_and_easy(rng)
+    whole = ebcc(labels, rng=np.random.default_rng(1))
+    monkeypatch.setattr(parallel, "MIN_ROWS", 100)
+    assert len(_Model.of(labels, 10, 4.0, 1.0).chunk_start) > 3
+    runs = [ebcc(labels, rng=np.random.default_rng(1), threads=n) for n in (1, 2, 3)]
+    assert len({run.posterior.tobytes() for run in runs}) == 1
+    assert len({run.evidence for run in runs}) == 1
+    assert runs[0].posterior == pytest.approx(whole.posterior, abs=1e-9)
+    assert runs[0].evidence == pytest.approx(whole.evidence, rel=1e-12)
+    assert runs[0].subtype == pytest.approx(whole.subtype, abs=1e-9)
 
 
 @pytest.mark.parametrize(
