@@ -71,7 +71,7 @@ GOES_ON = "what is paid stays paid, and a run goes on from its last whole stage 
 NEWLINE = "\n"
 SHOWN = 15  # rows on the terminal
 N_OBJECTS = 500_000  # new ones before the collector runs
-LIVE = {"distributed", "prefect"}  # they have threads, which an ordinary exit waits for
+LIVE = {"distributed", "prefect"}  # they have threads, for which an ordinary exit waits
 
 DAY = (
     "import", "check", "init", "run", "runs", "report", "compare", "workers", "aggregate",
@@ -377,10 +377,18 @@ def main() -> None:
         _run_command()
     except SystemExit as ended:
         _mention_kernels()
-        if not isinstance(ended.code, int) or LIVE & sys.modules.keys():
-            gc.freeze()  # or the collector looks at all of them again at the end
+        if not isinstance(ended.code, int):
             raise
-        atexit._run_exitfuncs()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(ended.code)
+        if LIVE & sys.modules.keys():
+            atexit.register(_end_process, ended.code)  # as the first, when threads have ended
+            raise
+        _end_process(ended.code)
+
+
+def _end_process(status: int) -> None:
+    """Run what the libraries have registered for the exit, and end the process at once."""
+    atexit.unregister(_end_process)
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)

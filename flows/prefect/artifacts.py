@@ -42,15 +42,17 @@ GATE_REFUSED = "crowdassay.gate.refused"
 BUDGET_LOW = "crowdassay.budget.low"
 LOW = 0.8  # share of the budget
 APART = 1.0  # seconds between two updates of the artifact at the end of a stage
+APART_UNSEEN = 10.0  # where nobody looks before the run has ended
 TABLES = ("proportions", "corrected_shares", "class_ratios")
 
 Facts = dict[str, Any]
 
 
-def step_with_progress(inner: Step, campaign: str) -> Step:
+def step_with_progress(inner: Step, campaign: str, *, seen: bool = True) -> Step:
     """Show how many of a run's stages are done, as a progress artifact of the flow run.
 
-    One update tells of all stages that end within a second. Of a stage that takes long it also says what that
+    One update tells of all stages that end within a second, or within ten on a server that nobody has
+    `seen` before the run ends. Of a stage that takes long it also says what that
     waits for, in words that are the code's own, for how long, and for how long at most; how many steps
     of it are done stays here.
 
@@ -60,6 +62,7 @@ def step_with_progress(inner: Step, campaign: str) -> Step:
     >>> step = step_with_progress(run_stage, "web-2026")  # for `run_pipeline` inside a flow
     """
     shown: list[Any] = []  # the artifact, as soon as it exists
+    apart = APART if seen else APART_UNSEEN
     n_done, told = 0, time.monotonic()
 
     def step(stage: Stage, run: Run) -> str:
@@ -80,7 +83,7 @@ def step_with_progress(inner: Step, campaign: str) -> Step:
         with telling(tell):
             line = inner(stage, replace(run, progress=waited.note))
         n_done += 1
-        if shown and (time.monotonic() - told >= APART or n_done == len(STAGES)):
+        if shown and (time.monotonic() - told >= apart or n_done == len(STAGES)):
             told = time.monotonic()
             with _if_answered():
                 done = f"{n_done} of {len(STAGES)} stages done"

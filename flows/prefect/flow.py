@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from traceback import clear_frames
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from flows.pipeline import RunResult, Stage, Step, run_pipeline, run_stage
 from flows.prefect.server import ServerUnavailable, api_reachable, embedded_server, quieten
@@ -39,6 +39,7 @@ from prefect.runtime import flow_run
 from prefect.settings import (
     PREFECT_API_URL,
     PREFECT_CLIENT_CSRF_SUPPORT_ENABLED,
+    PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED,
     PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
     PREFECT_HOME,
     PREFECT_LOGGING_TO_API_ENABLED,
@@ -55,9 +56,11 @@ if TYPE_CHECKING:
 
 __all__ = ["TAG", "crowd_quality_flow", "run_as_flow"]
 
+P = ParamSpec("P")
 T = TypeVar("T")
 TAG = "crowdassay"
 RECORD_SECONDS = 10.0
+PLAIN = (str, bool)  # types that JSON has
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,7 @@ class _Request:
     step: Step
     resume: bool
     again: bool
+    alone: bool
 
 
 def run_as_flow(
@@ -118,18 +122,19 @@ def run_as_flow(
     >>> run_as_flow(Path("settings.toml"), home=home, print_line=print)  # doctest: +SKIP
     """
     settings = load_settings(settings_path)  # a mistake is reported before a server is started
-    request = _Request(settings_path, settings.name, step, resume, again)
-    given: dict[Any, Any] = {PREFECT_LOGGING_TO_API_ENABLED: False}
     configured = api_reachable()
+    request = _Request(settings_path, settings.name, step, resume, again, alone=configured is None)
+    given: dict[Any, Any] = {PREFECT_LOGGING_TO_API_ENABLED: False}
     if configured is not None:
         with temporary_settings(given | {PREFECT_API_URL: configured}):
             return _run(request, lambda run_id: print_line(_where(run_id)))
     # the heartbeat is for servers that supervise runs, and takes a second to stop; this server has no
-    # tokens against forged requests, for which a client asks again and again
+    # tokens against forged requests, for which a client asks again and again, and is of this version
     given |= {
         PREFECT_HOME: home.resolve(),
         PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None,
         PREFECT_CLIENT_CSRF_SUPPORT_ENABLED: False,
+        PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED: False,
     }
     try:
         with (
@@ -142,6 +147,15 @@ def run_as_flow(
         return run_pipeline(settings, step=step, resume=resume, again=again)
 
 
+class _PlainFlow(Flow[P, T]):
+    """A flow whose plain parameters are sent as they are; Prefect loads a web framework to convert them."""
+
+    def serialize_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        if all(type(value) in PLAIN for value in parameters.values()):
+            return dict(parameters)
+        return super().serialize_parameters(parameters)
+
+
 def _flow_over(body: Callable[[Path, bool], T]) -> Flow[[str, bool], T]:
     """Return the flow that calls `body`, which is not its parameter, because Prefect stores parameters."""
 
@@ -149,7 +163,7 @@ def _flow_over(body: Callable[[Path, bool], T]) -> Flow[[str, bool], T]:
         """Judge workers, aggregate labels, release proportions, train privately, test, report."""
         return body(Path(settings_path), resume)
 
-    return Flow(
+    return _PlainFlow(
         crowd_quality_flow,
         name="crowdassay",
         version=version("crowdassay"),
@@ -210,11 +224,14 @@ when the process is killed; the server that `run_as_flow` starts does not.
 """
 
 
-def _pipeline(settings_path: Path, step: Step, *, resume: bool, again: bool = False) -> RunResult:
+def _pipeline(
+    settings_path: Path, step: Step, *, resume: bool, again: bool = False, alone: bool = False
+) -> RunResult:
     """Run the pipeline with each stage a task; then publish what it released as artifacts."""
     settings = load_settings(settings_path)
     with tags(TAG, settings.name):
-        shown = step_with_progress(prefect_step(step), settings.name)
+        in_task = prefect_step(step, alone=alone)
+        shown = step_with_progress(in_task, settings.name, seen=not alone)
         result = run_pipeline(settings, step=shown, resume=resume, again=again)
     publish_releases(settings.name, result)
     return result
@@ -230,7 +247,11 @@ def _run(request: _Request, print_where: Callable[[str], None]) -> RunResult:
 
     outcome = Outcome(
         lambda: _pipeline(
-            request.settings_path, counted, resume=request.resume, again=request.again
+            request.settings_path,
+            counted,
+            resume=request.resume,
+            again=request.again,
+            alone=request.alone,
         )
     )
     flow = _flow_over(lambda path, resume: outcome.attempt())

@@ -45,7 +45,6 @@ SERVER = {
     "PREFECT_UI_ENABLED": "false",  # starts sooner; a run is looked at after its end
     "PREFECT_API_BLOCKS_REGISTER_ON_START": "false",  # no block is used
     "PREFECT__SERVER_EPHEMERAL": "1",  # no schedulers
-    "PREFECT__SERVER_FINAL": "1",
 }
 CONFIGURED_IN = (  # a file, and a word that it holds if it may configure an API
     ("prefect.toml", "url"),

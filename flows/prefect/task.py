@@ -94,13 +94,15 @@ def ledger_limit(dataset: str) -> str:
     return f"crowdassay-ledger-{dataset}"
 
 
-def prefect_step(inner: Step) -> Step:
+def prefect_step(inner: Step, *, alone: bool = False) -> Step:
     """Run each stage as a Prefect task named after it, whose body is `inner`.
 
     Parameters
     ----------
     inner
         The step that is run inside the task, such as the one that prints the stage's line.
+    alone
+        Whether no other run is on this server, so that it has no turns to give.
 
     Returns
     -------
@@ -130,7 +132,8 @@ def prefect_step(inner: Step) -> Step:
             with _turn(run.settings.name):
                 return outcome.attempt()
 
-        _as_task(stage, in_turn if stage.holds_ledger else outcome.attempt)()
+        waits = stage.holds_ledger and not alone
+        _as_task(stage, in_turn if waits else outcome.attempt)()
         return outcome.get()
 
     return step

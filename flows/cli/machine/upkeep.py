@@ -10,7 +10,6 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -133,6 +132,8 @@ def _looks(state: Path | None) -> list[Callable[[], Iterator[Finding]]]:
 
 
 def _versions() -> Iterator[Finding]:
+    from importlib.metadata import PackageNotFoundError, version  # for this command only
+
     yield Finding("Python", sys.version_info >= (3, 11), platform.python_version())
     for name in NEEDED:
         yield Finding(name, True, version(name))

@@ -162,6 +162,30 @@ def test_the_exit_code_the_whole_output_and_the_handlers_are_as_of_any_process(
     assert ("No such command" in done.stderr) == (code == 2)
 
 
+LIVE = """
+import os, threading
+from types import ModuleType
+
+class Large:
+    def __del__(self, write=os.write):
+        write(1, b"taken apart")
+
+def work():
+    threading.main_thread().join()
+    print("the thread ended")
+
+sys.modules["prefect"] = ModuleType("prefect")
+sys.modules["prefect"].large = Large()
+threading.Thread(target=work).start()
+"""
+
+
+def test_a_process_with_threads_waits_for_them_and_takes_no_objects_apart() -> None:
+    done = call("--version", LIVE)
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[1:] == ["the thread ended", "the handler ran"]
+
+
 def test_a_mistake_of_the_code_has_its_traceback() -> None:
     done = call("--help", "import flows.cli.root\nflows.cli.root.app = lambda: 1 / 0")
     assert done.returncode == 1

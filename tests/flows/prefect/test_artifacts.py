@@ -77,16 +77,18 @@ def test_a_long_stage_says_what_it_waits_for_but_not_how_many_steps_are_done(
     assert (last_share, last) == (100.0 / len(STAGES), f"1 of {len(STAGES)} stages done")
 
 
+@pytest.mark.parametrize(("seen", "slower"), [(True, "APART"), (False, "APART_UNSEEN")])
 def test_stages_that_end_at_once_are_told_together_and_the_last_always(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    seen: bool, slower: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from flows.prefect import artifacts
 
     told: list[tuple[float, str]] = []
     monkeypatch.setattr(artifacts, "create_progress_artifact", lambda *_, **__: "here")
     monkeypatch.setattr(artifacts, "update_progress_artifact", lambda _, *what: told.append(what))
-    monkeypatch.setattr(artifacts, "APART", 3600.0)
-    step = artifacts.step_with_progress(lambda stage, _: stage.name, "spring")
+    for name in ("APART", "APART_UNSEEN"):
+        monkeypatch.setattr(artifacts, name, 3600.0 if name == slower else 0.0)
+    step = artifacts.step_with_progress(lambda stage, _: stage.name, "spring", seen=seen)
     settings: Any = SimpleNamespace()
     for stage in STAGES:
         step(stage, Run(tmp_path, settings))

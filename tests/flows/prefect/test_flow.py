@@ -105,15 +105,30 @@ def names_and_lines(result: pipeline.RunResult) -> list[tuple[str, str]]:
     return [(said.stage, said.line) for said in result.stages]
 
 
+def recorded_turns(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the limits at which turns are asked for."""
+    from flows.prefect import task
+
+    asked: list[str] = []
+
+    def concurrency(name: str, **_: float) -> contextlib.nullcontext[None]:
+        asked.append(name)
+        return contextlib.nullcontext()
+
+    monkeypatch.setattr(task, "concurrency", concurrency)
+    return asked
+
+
 class Kept:
     """An embedded run: what it told, its result, and its server's home."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         from flows.prefect.flow import run_as_flow
 
         self.settings = write_settings(folder / "campaign")
         self.home = folder / "prefect"
         self.told: list[str] = []
+        self.turns = recorded_turns(monkeypatch)
         self.result = run_as_flow(self.settings, home=self.home, print_line=self.told.append)
 
 
@@ -123,7 +138,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
     with pytest.MonkeyPatch.context() as monkeypatch:
         unconfigure(monkeypatch, tmp_path_factory.mktemp("nobody"))
         put_tiny_stages(monkeypatch)
-        return Kept(tmp_path_factory.mktemp("kept"))
+        return Kept(tmp_path_factory.mktemp("kept"), monkeypatch)
 
 
 @pytest.fixture(scope="module")
@@ -200,6 +215,40 @@ def test_a_kept_run_is_shown_later_completed_task_by_task(
 ) -> None:
     assert f"PREFECT_HOME={kept.home}" in kept.told[0]
     assert task_states(server, told_run_id(kept.told)) == dict.fromkeys(stages, "COMPLETED")
+
+
+def test_a_kept_run_shows_its_settings_and_that_all_stages_are_done(kept: Kept) -> None:
+    text = all_text(kept.home / "prefect.db")
+    assert str(kept.settings.resolve()) in text
+    assert "8 of 8 stages done" in text
+
+
+def test_turns_are_asked_for_where_other_runs_may_be(
+    kept: Kept, configured: str, stages: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """An embedded server has one run alone."""
+    from flows.prefect.flow import run_as_flow
+
+    asked = recorded_turns(monkeypatch)
+    run_as_flow(write_settings(tmp_path), home=tmp_path, print_line=lambda line: None)
+    holding = [stage for stage in STAGES if stage.holds_ledger]
+    assert asked == ["crowdassay-ledger-tiny"] * len(holding)
+    assert kept.turns == []
+
+
+def test_plain_parameters_are_sent_without_a_web_framework(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Others are converted by Prefect, which loads one for it."""
+    from flows import crowd_quality_flow
+
+    asked = {"settings_path": Path("settings.toml")}
+    assert crowd_quality_flow.serialize_parameters(asked) == {"settings_path": "settings.toml"}
+    monkeypatch.setitem(sys.modules, "fastapi.encoders", None)
+    plain = {"settings_path": "settings.toml", "resume": True}
+    assert crowd_quality_flow.serialize_parameters(plain) == plain
+    with pytest.raises(ImportError):
+        crowd_quality_flow.serialize_parameters(asked)
 
 
 def test_database_and_log_are_their_owners_alone(kept: Kept) -> None:
