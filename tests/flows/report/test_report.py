@@ -147,6 +147,17 @@ def test_a_filter_that_did_not_help_is_told(tmp_path: Path, report: str) -> None
     assert "This did not help agreement: alpha is no higher" in Page(render_report(folder)).text
 
 
+def test_a_filter_is_judged_by_labels_alone_where_a_voice_has_joined_them(tmp_path: Path) -> None:
+    """Read by gold the consensus is right far more often: that is not the filter's doing."""
+    folder = write_folder(tmp_path)
+    gold = json.loads((folder / "consensus.json").read_text("utf-8"))["gold"]
+    edit(folder / "consensus.json", gold=gold | {"of_labels": 0.9, "joined": True})
+    text = Page(render_report(folder)).text
+    assert "On gold this did not help: 90.0% right by labels alone, with all workers 93.5%." in text
+    assert "91.9% of the gold tasks would be right instead of 90.0%, by labels alone" in text
+    assert "labels alone, of all workers, 93.5%, majority vote of all 91.2%" in text
+
+
 def test_the_first_screen_tells_who_does_not_answer_on_their_own(tmp_path: Path) -> None:
     """Sybils are seldom removed: "nobody was removed" alone would read as if none had been found."""
     folder = write_folder(tmp_path)
