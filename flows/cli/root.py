@@ -13,6 +13,7 @@ import os
 import shlex
 import signal
 import sys
+import threading
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -68,7 +69,10 @@ GOES_ON = "what is paid stays paid, and a run goes on from its last whole stage 
 NEWLINE = "\n"
 SHOWN = 15  # rows on the terminal
 N_OBJECTS = 500_000  # new ones before the collector runs
-LIVE = {"distributed", "prefect"}  # they have threads, which an ordinary exit waits for
+LIVE = {
+    "distributed",
+    "prefect",
+}  # they have threads, which are waited for as an ordinary exit does
 
 DAY = (
     "import", "check", "init", "run", "runs", "report", "compare", "workers", "aggregate",
@@ -355,7 +359,8 @@ def main() -> None:
     """Run the command that the arguments name, and end the process.
 
     The libraries of a run make hundreds of thousands of objects that stay until the end. So the
-    collector runs rarely while they are imported, and the process ends without taking them apart.
+    collector runs rarely while they are imported, and the process ends without taking them apart. Taken apart
+    beside a thread that goes on, as Prefect's do, DuckDB would list what that thread still holds.
     """
     gc.set_threshold(N_OBJECTS)
     _outlive_readers()
@@ -365,9 +370,11 @@ def main() -> None:
         _run_command()
     except SystemExit as ended:
         _mention_kernels()
-        if not isinstance(ended.code, int) or LIVE & sys.modules.keys():
+        if not isinstance(ended.code, int):
             gc.freeze()  # or the collector looks at all of them again at the end
             raise
+        if LIVE & sys.modules.keys():
+            threading._shutdown()  # type: ignore[attr-defined]  # what an ordinary exit begins with
         atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()

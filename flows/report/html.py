@@ -271,7 +271,7 @@ def _moment(value: str) -> str:
 
 FILTERS: dict[str, Callable[..., str]] = {
     "aggregated_by": _aggregated_by, "beyond": _beyond, "cost": price_text, "count": _count,
-    "counted": _counted, "factor": _factor, "joined_by": _joined_by, "moment": _moment, "named": title_of, "number": _number,
-    "percent": _percent, "plain": _plain, "price": _price, "protects": _protects, "rest": _rest,
-    "sentence": _sentence, "span": _span,
+    "counted": _counted, "factor": _factor, "joined_by": _joined_by, "moment": _moment,
+    "named": title_of, "number": _number, "percent": _percent, "plain": _plain, "price": _price,
+    "protects": _protects, "rest": _rest, "sentence": _sentence, "span": _span,
 }  # fmt: skip

@@ -323,7 +323,7 @@ def _line(facts: dict[str, Any], n_tasks: int) -> str:
     """The stage's line, from its facts."""
     gold, start = facts["gold"], facts["start"]
     checked = f"; {gold['accuracy']:.1%} right on {gold['n']:,} gold tasks" if gold else ""
-    line = f"{n_tasks:,} consensus labels, {_confidence(facts)}{checked}"
+    line = f"{n_tasks:,} consensus label{'s' * (n_tasks != 1)}, {_confidence(facts)}{checked}"
     if start is None:
         return line
     line = f"{line}; gone on from {start['run']} in {facts['n_iter']} iterations"
@@ -355,8 +355,8 @@ def _gold_check(
 ) -> dict[str, Any] | None:
     """Share of gold tasks that the consensus gets right, beside that of all workers' and of majority vote.
 
-    Those two are of labels alone, and so is `of_labels`: the consensus before a voice or gold's reading joined
-    it. Gold that was used cannot check: then there is no check.
+    Those two are of labels alone, and so is `of_labels`: the consensus before a voice, or gold's reading,
+    joined it. Gold that was used cannot check: then there is no check.
     """
     gold = labels.crowd.gold_code()
     if run.settings.consensus.use_gold or not (gold >= 0).any():

@@ -158,6 +158,14 @@ def test_a_filter_is_judged_by_labels_alone_where_a_voice_has_joined_them(tmp_pa
     assert "labels alone, of all workers, 93.5%, majority vote of all 91.2%" in text
 
 
+def test_where_nobody_is_left_to_ask_the_report_says_so(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path)
+    plan = json.loads((folder / "consensus.json").read_text("utf-8"))["plan"]
+    edit(folder / "consensus.json", plan=plan | {"n": 0, "complete": True})
+    text = Page(render_report(folder)).text
+    assert "No label is planned: every worker who could be asked has labelled every task" in text
+
+
 def test_the_first_screen_tells_who_does_not_answer_on_their_own(tmp_path: Path) -> None:
     """Sybils are seldom removed: "nobody was removed" alone would read as if none had been found."""
     folder = write_folder(tmp_path)
@@ -193,6 +201,9 @@ def test_of_more_than_two_classes_robustness_shows_what_holds_for_them(
     assert "Tasks that so many adversaries could turn, at least." in text
     assert "at most, one ever right" not in report
     folder = write_folder(tmp_path, classes=("benign", "toxic"))
+    edit(folder / "robustness.json", n_tasks=81)
+    assert "10 such adversaries could turn every task." in Page(render_report(folder)).text
+    edit(folder / "robustness.json", n_tasks=1500)
     edit(folder / "inputs.json", n_classes=2)
     html = render_report(folder)
     assert "Assumed: two classes" in Page(html).text
