@@ -158,6 +158,22 @@ def test_a_filter_is_judged_by_labels_alone_where_a_voice_has_joined_them(tmp_pa
     assert "labels alone, of all workers, 93.5%, majority vote of all 91.2%" in text
 
 
+def test_agreement_is_said_to_be_with_labels_alone_where_gold_has_read_them(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path)
+    assert "Agreement is with the consensus, of all" in Page(render_report(folder)).text
+    reading = {"n_gold": 160, "n_models": 6, "consensus_weight": 0.1, "n_turned": 9}
+    edit(folder / "consensus.json", panel=reading | {"with": 0.94, "without": 0.9})
+    text = Page(render_report(folder)).text
+    assert "Agreement is with the consensus of labels alone, of all" in text
+    assert "by how gold teaches to read the models’ answers." in text
+
+
+def test_the_public_page_does_not_take_models_for_people(folder: Path) -> None:
+    text = Page(render_public(folder)).text
+    assert "Several workers, people or models, looked at each task" in text
+    assert "of people" not in text
+
+
 def test_where_nobody_is_left_to_ask_the_report_says_so(tmp_path: Path) -> None:
     folder = write_folder(tmp_path)
     plan = json.loads((folder / "consensus.json").read_text("utf-8"))["plan"]
