@@ -136,15 +136,15 @@ def run_pipeline(
     `resume` goes on after them, under the publication key with which it began; its manifest says whether
     it was cancelled or failed, as far as its process could. Where the ledger is
     older than a run that it has paid for, nothing is spent and every folder stays. Why a run failed is
-    kept in the state folder until another succeeds.
+    kept in the state folder until another of its campaign succeeds.
     """
     try:
         earlier = None if again else nothing_new(settings, resume=resume)
         result = earlier or _run_anew(settings, step, resume=resume)
     except Exception as error:
-        note_failure(settings.state, error, str(error))
+        note_failure(settings.state, error, str(error), campaign=settings.name)
         raise
-    forget_failure(settings.state)
+    forget_failure(settings.state, settings.name)
     return result
 
 

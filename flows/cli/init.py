@@ -203,7 +203,7 @@ def _of_gold(facts: CampaignFacts) -> Iterator[str]:
 
 def _doubts(facts: CampaignFacts) -> Iterator[str]:
     """Say which classes are probably none."""
-    from flows.tables import NOTHING, is_free  # loaded already by the command
+    from flows.tables import NOTHING, is_free, spelled_alike  # loaded already by the command
 
     if is_free(len(facts.classes), facts.n_labels):
         yield (
@@ -216,6 +216,15 @@ def _doubts(facts: CampaignFacts) -> Iterator[str]:
             f"classes that may mean that there is no label: {', '.join(map(repr, empty[:MAX_NAMED]))}; "
             "crowdassay check finds their rows"
         )
+    alike = spelled_alike([name for name in facts.classes if name not in facts.gold_alone])
+    if alike:
+        groups = "; ".join(" = ".join(map(repr, group)) for group in alike[:MAX_NAMED])
+        yield (
+            f"classes that differ in their spelling alone: {groups}; crowdassay check --merge makes them "
+            "one"
+        )
+    if "label" in facts.classes:
+        yield "a class is called 'label', as the column is; crowdassay check finds a header among the rows"
 
 
 def _of_budget(output: Path) -> str | None:

@@ -367,7 +367,8 @@ def main() -> None:
     """Run the command that the arguments name, and end the process.
 
     The libraries of a run make hundreds of thousands of objects that stay until the end. So the
-    collector runs rarely while they are imported, and the process ends without taking them apart.
+    collector runs rarely while they are imported, and the process ends without taking them apart. Taken apart
+    beside a thread that goes on, as Prefect's do, DuckDB would list what that thread still holds.
     """
     gc.set_threshold(N_OBJECTS)
     _outlive_readers()

@@ -254,6 +254,16 @@ def _aggregated_by(consensus: dict[str, Any]) -> str:
     return f"a pool of {n_pooled} aggregators led by {leader}"
 
 
+def _joined_by(consensus: dict[str, Any]) -> str:
+    """What joined the labels' consensus, as the end of a phrase; empty if nothing did."""
+    if consensus.get("panel"):
+        return ", and by how gold teaches to read the models’ answers"
+    voice = consensus.get("features")
+    if not (voice and voice.get("heard")):
+        return ""
+    return f", joined by {'features' if voice['features'] else 'the models’ answers'}"
+
+
 def _moment(value: str) -> str:
     """An ISO moment to the minute."""
     return value[:16].replace("T", " ")
@@ -261,7 +271,7 @@ def _moment(value: str) -> str:
 
 FILTERS: dict[str, Callable[..., str]] = {
     "aggregated_by": _aggregated_by, "beyond": _beyond, "cost": price_text, "count": _count,
-    "counted": _counted, "factor": _factor, "moment": _moment, "named": title_of, "number": _number,
-    "percent": _percent, "plain": _plain, "price": _price, "protects": _protects, "rest": _rest,
-    "sentence": _sentence, "span": _span,
+    "counted": _counted, "factor": _factor, "joined_by": _joined_by, "moment": _moment,
+    "named": title_of, "number": _number, "percent": _percent, "plain": _plain, "price": _price,
+    "protects": _protects, "rest": _rest, "sentence": _sentence, "span": _span,
 }  # fmt: skip

@@ -78,14 +78,15 @@ def _listed(run: Run) -> ListedRun:
     return ListedRun(run.final_name, state_of(manifest), manifest["started"], stages, run.folder)
 
 
-def note_failure(state: Path, error: BaseException, why: str) -> None:
+def note_failure(state: Path, error: BaseException, why: str, *, campaign: str) -> None:
     """Write why a run failed, in place of the failure before; without a state folder nothing is written.
 
     A note that cannot be written, on a full disk for one, does not hide the failure, which the caller shows.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
-    ...     note_failure(Path(folder), ValueError("labels.csv is empty"), "labels.csv is empty")
+    ...     error = ValueError("labels.csv is empty")
+    ...     note_failure(Path(folder), error, "labels.csv is empty", campaign="posts")
     ...     last_failure(Path(folder))["why"]
     'labels.csv is empty'
     """
@@ -93,6 +94,7 @@ def note_failure(state: Path, error: BaseException, why: str) -> None:
         return
     found = {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "campaign": campaign,
         "error": type(error).__name__,
         "why": why,
     }
@@ -107,15 +109,19 @@ def note_failure(state: Path, error: BaseException, why: str) -> None:
         write_whole(state / LAST_FAILURE, write)
 
 
-def forget_failure(state: Path) -> None:
-    """Remove what `note_failure` wrote: a run has succeeded since."""
-    (state / LAST_FAILURE).unlink(missing_ok=True)
+def forget_failure(state: Path, campaign: str) -> None:
+    """Remove what `note_failure` wrote of a campaign: a run of it has succeeded since."""
+    if last_failure(state, campaign) is not None:
+        (state / LAST_FAILURE).unlink(missing_ok=True)
 
 
-def last_failure(state: Path) -> dict[str, str] | None:
-    """Return time, error and sentence of the newest run if it failed, else None."""
+def last_failure(state: Path, campaign: str | None = None) -> dict[str, str] | None:
+    """Return time, campaign, error and sentence of the newest run if it failed, else None.
+
+    Given a campaign, one of several that share the state folder, its failures alone count.
+    """
     path = state / LAST_FAILURE
     if not path.is_file():
         return None
     found: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))
-    return found
+    return found if campaign in (None, found.get("campaign", campaign)) else None

@@ -160,9 +160,10 @@ def consensus_verdict(found: dict[str, Any]) -> str:
         return sets_sentence(found)
     gold, checked = found["gold"], "no gold tasks to check against"
     if gold is not None:
+        beside = "labels alone, of all workers," if gold.get("joined") else "with all workers"
         checked = (
             f"{gold['accuracy']:.1%} right on {gold['n']:,} gold tasks "
-            f"({gold['low']:.1%} to {gold['high']:.1%}; with all workers {gold['unfiltered']:.1%}, "
+            f"({gold['low']:.1%} to {gold['high']:.1%}; {beside} {gold['unfiltered']:.1%}, "
             f"majority vote of all {gold['majority_vote']:.1%})"
         )
     sure = found["confidence"]
@@ -322,7 +323,7 @@ def _line(facts: dict[str, Any], n_tasks: int) -> str:
     """The stage's line, from its facts."""
     gold, start = facts["gold"], facts["start"]
     checked = f"; {gold['accuracy']:.1%} right on {gold['n']:,} gold tasks" if gold else ""
-    line = f"{n_tasks:,} consensus labels, {_confidence(facts)}{checked}"
+    line = f"{n_tasks:,} consensus label{'s' * (n_tasks != 1)}, {_confidence(facts)}{checked}"
     if start is None:
         return line
     line = f"{line}; gone on from {start['run']} in {facts['n_iter']} iterations"
@@ -354,7 +355,8 @@ def _gold_check(
 ) -> dict[str, Any] | None:
     """Share of gold tasks that the consensus gets right, beside that of all workers' and of majority vote.
 
-    Gold that was used cannot check: then there is no check.
+    Those two are of labels alone, and so is `of_labels`: the consensus before a voice, or gold's reading,
+    joined it. Gold that was used cannot check: then there is no check.
     """
     gold = labels.crowd.gold_code()
     if run.settings.consensus.use_gold or not (gold >= 0).any():
@@ -364,6 +366,8 @@ def _gold_check(
     return {
         "n": right.n,
         "accuracy": right.value,
+        "of_labels": accuracy(found.of_labels, gold).value,
+        "joined": found.alone is not None,
         "low": right.lower,
         "high": right.upper,
         **{name: accuracy(label, gold).value for name, label in labels.unfiltered(groups).items()},

@@ -108,6 +108,7 @@ def plan_next(
         "workers_told_apart": told_apart,
         "n_considered": considered.size,
         "n_asked": asked.size,
+        "complete": bool(asked.size) and _n_pairs(part) == asked.size * considered.size,
         "n_likeliest": LIKELIEST if many else None,
     }
     worker, task = names.workers[asked[plan.worker]], names.tasks[considered[plan.task]]
@@ -246,6 +247,11 @@ def _part(known: FewAtHand, tasks: np.ndarray, workers: np.ndarray) -> CrowdLabe
         tasks=known.names.tasks[tasks],
         classes=known.names.classes,
     )
+
+
+def _n_pairs(labels: CrowdLabels) -> int:
+    """The number of pairs of worker and task that have a label."""
+    return np.unique(labels.worker.astype(np.int64) * labels.n_tasks + labels.task).size
 
 
 def _per_task(n_products: int, n_classes: int) -> int:

@@ -81,17 +81,29 @@ def read_and_check(run: Run) -> str:
     run.write_json("inputs.json", names | {"files": list(sources.described)} | counts)
     read_as = "".join(f"; {clause}" for clause in sources.read_as)
     what = "labels" if crowd.answers is None else "answers"
+    tasks = f"{counts['n_labelled_tasks']:,} task{'s' * (counts['n_labelled_tasks'] != 1)}"
     return (
-        f"{counts['n_labels']:,} {what} of {counts['n_labelled_tasks']:,} tasks by "
-        f"{counts['n_workers']:,} workers, {counts['n_classes']} classes{where}{gold_apart(crowd)}{read_as}"
+        f"{counts['n_labels']:,} {what} of {tasks} by {counts['n_workers']:,} workers, "
+        f"{counts['n_classes']} classes{where}{gold_apart(crowd)}{read_as}"
     )
 
 
 def gold_apart(crowd: Crowd) -> str:
-    """Say that gold says nothing of the labels, where none of its tasks has any."""
-    if crowd.gold is None or crowd.n_gold:
+    """Say that gold is beside the labels: none of its tasks has one, or nobody gave any of its classes."""
+    if crowd.gold is None:
         return ""
-    return f"; none of the {len(crowd.gold.task):,} gold tasks has a label: are tasks named there as here?"
+    if not crowd.n_gold:
+        n_gold = len(crowd.gold.task)
+        return f"; none of the {n_gold:,} gold tasks has a label: are tasks named there as here?"
+    labels, gold = crowd.labels, crowd.gold_code()
+    if (
+        not labels.n_labels or np.isin(gold[gold >= 0], labels.label).any()
+    ):  # shards have names alone
+        return ""
+    return (
+        f"; nobody gave a class that gold has, such as {str(crowd.gold.label[0])!r}: are classes spelled "
+        "there as here?"
+    )
 
 
 def public_sizes(crowd: Crowd) -> dict[str, int]:

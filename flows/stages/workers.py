@@ -183,7 +183,7 @@ def refuse_more_workers(chosen: FilterSettings, n_workers: int) -> None:
 def crowd_verdict(found: dict[str, Any]) -> str:
     """Say how well the workers agree, from `quality.json`."""
     alpha, kept = (
-        "undefined" if found[name] is None else f"{found[name]:.2f}"
+        "undefined" if found[name] is None else f"{found[name]:z.2f}"
         for name in ("alpha", "alpha_kept")
     )
     removed = f"{kept} without the {found['n_removed']:,} removed"

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         check_labels,
         is_free,
         open_lenient,
+        spelled_alike,
     )
     from flows.tables.columns import (
         CandidateScores,
@@ -168,6 +169,7 @@ __all__ = [
     "refuse_outside",
     "release_memory",
     "result_table",
+    "spelled_alike",
     "stream_features",
     "table_file",
     "task_texts",

@@ -131,7 +131,9 @@ def check_labels(
         remedy = "fill the cell or delete the row"
         faults.append(_rows_where(table, f"blank {name}", f"{quote(name)} IS NULL", name, remedy))
     faults += _repeats(table, duplicates)
-    doubts = []
+    header = " AND ".join(f"lower({quote(name)}) = '{name}'" for name in NAMES)
+    remedy = "delete the row: files were put one behind another with their headers"
+    doubts = [_found(table, "the header again", header, "label", remedy)]
     if SECONDS in table.names:
         wrong = f"{quote(SECONDS)} IS NOT NULL AND {NOT_SECONDS.format(quote(SECONDS))}"
         remedy = "the clean copy leaves the cell blank"
@@ -229,9 +231,18 @@ def _variants(table: TextTable, name: str) -> list[list[str]]:
         f"SELECT {quote(name)}, count(*) FROM t WHERE {quote(name)} IS NOT NULL "
         "GROUP BY 1 ORDER BY 2 DESC, 1"
     )
+    return spelled_alike([text for text, _ in found])
+
+
+def spelled_alike(names: Sequence[str]) -> list[list[str]]:
+    """Return groups of names that differ only in how they are spelled, each in the order given.
+
+    >>> spelled_alike(["cat", "dog", "Cat"])
+    [['cat', 'Cat']]
+    """
     groups = defaultdict[str, list[str]](list)
-    for text, _ in found:
-        groups[_plain(text)].append(text)
+    for name in names:
+        groups[_plain(name)].append(name)
     return [group for group in groups.values() if len(group) > 1]
 
 

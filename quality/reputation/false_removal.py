@@ -319,9 +319,9 @@ class Rounds:
         if not self.level[-1] > 0:
             bound = f"nobody is removed: {why}"
         return worst, (
-            f"her soft penalty is {null.penalty[worst]:.2g}; an honest worker with these tasks reaches that "
-            f"with probability {p_value:.2g}. Of the {len(workers)} workers left to judge, "
-            f"{expected:.2g} honest ones are expected to reach it, and {bound}"
+            f"her soft penalty among the workers left is {null.penalty[worst]:.2g}; an honest worker with "
+            f"these tasks reaches that with probability {p_value:.2g}. Of the {len(workers)} workers left to "
+            f"judge, {expected:.2g} honest ones are expected to reach it, and {bound}"
         )
 
     def result(self, null: Null, why: str) -> FilteredDishonest:

@@ -69,7 +69,7 @@ def runs(
         from flows.settings import load_settings
 
         chosen = load_settings(settings)
-        found, failure = list_runs(chosen), last_failure(chosen.state)
+        found, failure = list_runs(chosen), last_failure(chosen.state, chosen.name)
         if json_:
             listed = [one._asdict() for one in map(_run_facts, found)]
             print(json.dumps({"runs": listed, "last_failure": failure}, indent=1))
@@ -176,7 +176,8 @@ def _ledger(state: Path) -> Iterator[Finding]:
     yield Finding("state folder", not open_to_others, advice if open_to_others else found)
     failure = last_failure(state)
     if failure is not None:
-        yield Finding("newest run", False, f"failed at {failure['time']}: {failure['why']}")
+        of = f"of {failure['campaign']}, " if "campaign" in failure else ""
+        yield Finding("newest run", False, f"{of}failed at {failure['time']}: {failure['why']}")
     try:
         n_rows = existing_ledger(state).verify()
         yield Finding("ledger", True, f"{n_rows:,} rows, each as it was written")

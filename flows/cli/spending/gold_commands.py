@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.root import AsJson, Force, Output, app, mistakes, print_line, waiting_for
+from flows.cli.root import AsJson, Force, Output, app, counted, mistakes, print_line, waiting_for
 from flows.files import OutputFile
 
 if TYPE_CHECKING:
@@ -73,6 +73,8 @@ def gold(
             return
         for line in _lines(found, width, len(tasks), len(known)):
             print_line(line)
+        if output is not None:
+            print_line(f"{counted(len(drawn), 'task')} to label written to {output}")
 
 
 def _tasks(settings: Settings) -> tuple[list[str], list[str]]:

@@ -35,6 +35,18 @@ def commands(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 ROOT = Path(__file__).resolve().parents[3]
+LEFT = """
+import asyncio, atexit, sys, threading, time, types
+import duckdb
+from flows.cli import main
+sys.modules["prefect"] = types.ModuleType("prefect")
+threading.Thread(target=lambda: asyncio.run(asyncio.sleep(60)), daemon=True).start()
+threading.Thread(target=lambda: (time.sleep(3.0), print("waited for"))).start()
+atexit.register(print, "let go")
+duckdb.connect().execute("SELECT 1").fetchall()
+sys.argv = ["crowdassay", "--version"]
+main()
+"""
 COMMANDS = dict(commands(typer.main.get_command(app)))
 LONG = ("aggregate", "demo", "deploy", "import", "report", "run", "serve", "simulate", "workers")
 
@@ -281,3 +293,12 @@ def test_a_query_that_a_signal_ended_cancels_the_run(
         run_pipeline(settings, step=interrupted)
     (manifest,) = tmp_path.glob("runs/*/manifest.json")
     assert json.loads(manifest.read_text())["state"] == "cancelled"
+
+
+def test_a_process_with_threads_that_go_on_ends_without_a_word_of_what_they_hold() -> None:
+    """As Prefect's do. DuckDB would list it, below the report's path, were the process taken apart."""
+    done = subprocess.run([sys.executable, "-c", LEFT], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    said = done.stdout.splitlines()
+    assert "waited for" in said
+    assert said[-1] == "let go"

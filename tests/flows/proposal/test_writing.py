@@ -331,6 +331,13 @@ def test_the_command_says_what_looks_like_a_mistake(tmp_path: Path) -> None:
         "classes that gold alone has, and nobody gave: 'A'; mend them if they are misspelled",
         "classes that may mean that there is no label: 'N/A'; crowdassay check finds their rows",
     ]
+    assert "spelling alone" not in told  # 'A' is in gold alone, which was told
+    (tmp_path / "labels.csv").write_text("worker,task,label\nw1,t1,a\nw2,t1,A\nworker,task,label\n")
+    told = init(tmp_path / "labels.csv", "--output", output, "--force").output
+    assert (
+        "differ in their spelling alone: 'A' = 'a'; crowdassay check --merge makes them one" in told
+    )
+    assert "a class is called 'label', as the column is" in told
 
 
 def test_a_name_that_the_ledger_knows_is_told_with_what_it_has_spent(tmp_path: Path) -> None:

@@ -147,6 +147,41 @@ def test_a_filter_that_did_not_help_is_told(tmp_path: Path, report: str) -> None
     assert "This did not help agreement: alpha is no higher" in Page(render_report(folder)).text
 
 
+def test_a_filter_is_judged_by_labels_alone_where_a_voice_has_joined_them(tmp_path: Path) -> None:
+    """Read by gold the consensus is right far more often: that is not the filter's doing."""
+    folder = write_folder(tmp_path)
+    gold = json.loads((folder / "consensus.json").read_text("utf-8"))["gold"]
+    edit(folder / "consensus.json", gold=gold | {"of_labels": 0.9, "joined": True})
+    text = Page(render_report(folder)).text
+    assert "On gold this did not help: 90.0% right by labels alone, with all workers 93.5%." in text
+    assert "91.9% of the gold tasks would be right instead of 90.0%, by labels alone" in text
+    assert "labels alone, of all workers, 93.5%, majority vote of all 91.2%" in text
+
+
+def test_agreement_is_said_to_be_with_labels_alone_where_gold_has_read_them(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path)
+    assert "Agreement is with the consensus, of all" in Page(render_report(folder)).text
+    reading = {"n_gold": 160, "n_models": 6, "consensus_weight": 0.1, "n_turned": 9}
+    edit(folder / "consensus.json", panel=reading | {"with": 0.94, "without": 0.9})
+    text = Page(render_report(folder)).text
+    assert "Agreement is with the consensus of labels alone, of all" in text
+    assert "by how gold teaches to read the models’ answers." in text
+
+
+def test_the_public_page_does_not_take_models_for_people(folder: Path) -> None:
+    text = Page(render_public(folder)).text
+    assert "Several workers, people or models, looked at each task" in text
+    assert "of people" not in text
+
+
+def test_where_nobody_is_left_to_ask_the_report_says_so(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path)
+    plan = json.loads((folder / "consensus.json").read_text("utf-8"))["plan"]
+    edit(folder / "consensus.json", plan=plan | {"n": 0, "complete": True})
+    text = Page(render_report(folder)).text
+    assert "No label is planned: every worker who could be asked has labelled every task" in text
+
+
 def test_the_first_screen_tells_who_does_not_answer_on_their_own(tmp_path: Path) -> None:
     """Sybils are seldom removed: "nobody was removed" alone would read as if none had been found."""
     folder = write_folder(tmp_path)
@@ -182,6 +217,9 @@ def test_of_more_than_two_classes_robustness_shows_what_holds_for_them(
     assert "Tasks that so many adversaries could turn, at least." in text
     assert "at most, one ever right" not in report
     folder = write_folder(tmp_path, classes=("benign", "toxic"))
+    edit(folder / "robustness.json", n_tasks=81)
+    assert "10 such adversaries could turn every task." in Page(render_report(folder)).text
+    edit(folder / "robustness.json", n_tasks=1500)
     edit(folder / "inputs.json", n_classes=2)
     html = render_report(folder)
     assert "Assumed: two classes" in Page(html).text

@@ -12,7 +12,14 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from flows.pipeline import run_pipeline
-from flows.run import LAST_FAILURE, find_unfinished, last_failure, note_failure, open_run
+from flows.run import (
+    LAST_FAILURE,
+    find_unfinished,
+    forget_failure,
+    last_failure,
+    note_failure,
+    open_run,
+)
 from flows.settings import load_settings
 from flows.tables import TableError
 from tests.flows.campaign import write_small_campaign
@@ -64,7 +71,7 @@ def test_a_flow_that_fails_says_why_in_the_log_of_its_own_process(
 
 def test_a_note_that_cannot_be_written_does_not_hide_the_failure(tmp_path: Path) -> None:
     (tmp_path / LAST_FAILURE).mkdir()  # nothing can be renamed to it
-    note_failure(tmp_path, ValueError("x"), "x")
+    note_failure(tmp_path, ValueError("x"), "x", campaign="posts")
     assert last_failure(tmp_path) is None
 
 
@@ -80,3 +87,13 @@ def test_a_run_on_which_another_process_is_at_work_is_not_resumed(tmp_path: Path
     manifest["process"]["pid"] = 2**22 + 1  # above any that Linux gives
     run.write_json("manifest.json", manifest)
     assert find_unfinished(settings, manifest["identity"]) is not None
+
+
+def test_a_failure_is_of_its_own_campaign(tmp_path: Path) -> None:
+    """Campaigns that share a state folder neither show each other's failures nor forget them."""
+    note_failure(tmp_path, ValueError("x"), "x", campaign="posts")
+    assert last_failure(tmp_path, "photos") is None
+    forget_failure(tmp_path, "photos")
+    assert last_failure(tmp_path, "posts") == last_failure(tmp_path)
+    forget_failure(tmp_path, "posts")
+    assert last_failure(tmp_path) is None

@@ -150,6 +150,16 @@ def test_an_aggregator_that_tells_nobody_apart_has_a_plan_too(labels: CrowdLabel
     assert facts["workers_told_apart"]
 
 
+def test_a_plan_is_complete_where_everybody_has_labelled_every_task(labels: CrowdLabels) -> None:
+    """Then no label can be asked for, however uncertain the tasks are."""
+    _, facts = planned(labels, dawid_skene(labels))
+    assert not facts["complete"]
+    rng = np.random.default_rng(0)
+    every = encode(np.tile(range(3), 20), np.repeat(range(20), 3), rng.integers(2, size=60))
+    table, facts = planned(every, dawid_skene(every))
+    assert (table.num_rows, facts["complete"]) == (0, True)
+
+
 def test_no_plan_is_made_where_none_is_asked_for(labels: CrowdLabels) -> None:
     table, facts = planned(labels, dawid_skene(labels), ReportSettings(plan_labels=0))
     assert (table.num_rows, facts["n"], facts["n_asked"]) == (0, 0, 0)

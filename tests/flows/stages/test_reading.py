@@ -187,6 +187,13 @@ def test_gold_of_other_tasks_is_told() -> None:
     assert gold_apart(apart).startswith("; none of the 2 gold tasks has a label")
 
 
+def test_gold_of_classes_that_nobody_gave_is_told() -> None:
+    """Its classes may be spelled in another way; then the consensus would be wrong on all of it."""
+    given = toy_crowd("nn", gold="a-").labels
+    other = Gold(np.array(["t000"]), np.array(["b"]))
+    assert "nobody gave a class that gold has, such as 'b'" in gold_apart(Crowd(given, None, other))
+
+
 def total_spent(folder: Path) -> float:
     """Epsilon spent by all data sets of the campaign's state folder."""
     if not (folder / "state" / "ledger.sqlite").is_file():

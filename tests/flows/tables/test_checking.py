@@ -80,6 +80,14 @@ def test_texts_that_may_mean_nothing_are_named(tmp_path: Path, word: str) -> Non
     assert "label that may mean nothing" in [one.what for one in found.doubts]
 
 
+def test_a_header_among_the_rows_is_named(tmp_path: Path) -> None:
+    """Exports put one behind another leave theirs, and a class and a worker of those names."""
+    path, one = tmp_path / "labels.csv", "worker,task,label\nw1,t1,a\nw2,t1,b\n"
+    path.write_text(one + one.replace("t1", "t2"))
+    (doubt,) = check_labels(open_lenient(path), duplicates="error").doubts
+    assert (doubt.what, doubt.count, doubt.where) == ("the header again", 1, "row 3")
+
+
 def test_labels_that_hardly_repeat_are_numbers_or_texts(tmp_path: Path) -> None:
     path, what = tmp_path / "labels.csv", "different labels, few of them twice"
     for n_classes, count in ((30, 30), (20, 0)):  # of forty labels

@@ -149,6 +149,8 @@ def test_the_worst_worker_kept_is_named_with_the_reason() -> None:
     kept = np.where(filtered.keep, filtered.p_value, np.inf)
     assert filtered.worst_kept == kept.argmin()
     assert filtered.p_value[7] == filtered.removed_p_value[0] < kept.min()
+    hers = soft_penalty(labels.keep_workers(filtered.keep))[filtered.worst_kept]
+    assert f"among the workers left is {hers:.2g};" in filtered.worst_kept_reason
     told = rf"with probability {kept.min():.2g}\. Of the \d+ workers left to judge"
     assert re.search(told, filtered.worst_kept_reason)
     nobody = filter_dishonest(encode(["ann"], [1], ["x"]), rng=np.random.default_rng(0))

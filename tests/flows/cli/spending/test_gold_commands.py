@@ -44,7 +44,11 @@ def test_random_gold_that_is_there_counts(tmp_path: Path) -> None:
 
 def test_a_width_below_the_noise_is_said(tmp_path: Path) -> None:
     settings = write_small_campaign(tmp_path)
-    assert "No number of gold tasks" in plan(str(settings), "--width", "0.01", "--price", "0.2")
+    file = str(tmp_path / "every.csv")
+    told = plan(str(settings), "--width", "0.01", "--price", "0.2", "--output", file)
+    assert "No number of gold tasks" in told
+    n_rows = len(Path(file).read_text("utf-8").split()) - 1
+    assert f"{n_rows} tasks to label written to" in told  # all of them: that is told too
 
 
 def test_a_campaign_without_declared_classes_is_refused(tmp_path: Path) -> None:

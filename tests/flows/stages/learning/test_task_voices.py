@@ -76,6 +76,7 @@ def test_features_that_know_the_classes_join_by_default(tmp_path: Path) -> None:
     assert voice["heard"]
     assert voice["gold"]["with"] > voice["gold"]["without"] + 0.05
     assert voice["gold"]["with"] == found["gold"]["accuracy"]
+    assert voice["gold"]["without"] == found["gold"]["of_labels"]
     assert voice["worth"] > 0
     table = pq.read_table(folder / "task_voices.parquet").to_pylist()
     turned = [row for row in table if row["suspected"]]
@@ -87,6 +88,7 @@ def test_features_that_know_the_classes_join_by_default(tmp_path: Path) -> None:
     assert {row["task"]: row["label"] for row in table} == final
     page = (folder / "report.html").read_text("utf-8")
     assert "is one more voice" in page
+    assert ", joined by features." in page
     assert f"{voice['n_turned']} of 300 tasks" in page
     assert "Labels that look wrong" in page
 
@@ -479,8 +481,14 @@ def test_a_panel_of_models_is_read_as_gold_teaches(tmp_path: Path) -> None:
     rows = pq.read_table(folder / "consensus.parquet").to_pylist()[100:]
     sure = np.mean([row["confidence"] for row in rows])
     assert abs(sure - right_after(folder, path, 100)) < 0.08
-    assert "read as 100 gold tasks teach, turned" in consensus_verdict(found)
-    assert "What gold teaches of the models’ answers" in (folder / "report.html").read_text("utf-8")
+    verdict, page = consensus_verdict(found), (folder / "report.html").read_text("utf-8")
+    assert "read as 100 gold tasks teach, turned" in verdict
+    assert found["gold"]["of_labels"] == read["without"]  # all workers' is of labels alone too
+    assert "; labels alone, of all workers, " in verdict
+    assert "labels alone, of all workers, " in page
+    assert "and by how gold teaches to read the models’ answers." in page
+    assert "; with all workers " in consensus_verdict(ignored)
+    assert "What gold teaches of the models’ answers" in page
 
 
 @pytest.mark.parametrize(
