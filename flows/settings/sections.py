@@ -255,8 +255,7 @@ class Settings(Section):
             raise ValueError("consensus.use_gold needs input.gold")
         if self.consensus.features == "join" and (why := why_features_stay_out(self)) is not None:
             raise ValueError(f'consensus.features = "join" cannot be: {why}')
-        corrected = self.privacy is not None and self.privacy.correction_epsilon is not None
-        if corrected and (self.input.gold is None or self.consensus.use_gold):
+        if self.protects_gold and (self.input.gold is None or self.consensus.use_gold):
             raise ValueError(
                 "privacy.correction_epsilon needs input.gold, and consensus.use_gold = false: gold that "
                 "made the consensus cannot say how often it errs"
@@ -364,6 +363,11 @@ class Settings(Section):
         Which workers are models may stand in the labels alone, so these settings do not know it.
         """
         return self.consensus.features != "ignore" and why_voices_stay_out(self) is None
+
+    @property
+    def protects_gold(self) -> bool:
+        """Whether a correction of shares is paid, whose price protects each task's gold label too."""
+        return self.privacy is not None and self.privacy.correction_epsilon is not None
 
     def _check_can_be_sharded(self) -> None:
         """Raise ValueError for settings that need the whole table of labels at once."""

@@ -187,13 +187,15 @@ def read_panel(
 ) -> tuple[Aggregated, dict[str, Any] | None]:
     """Read the answers of models as gold teaches, where models alone have answered.
 
-    Return the consensus and what to say of it; None where a person has answered, the settings keep voices out
-    or use the gold otherwise, or fewer than 50 gold tasks are known.
+    Return the consensus and what to say of it; None where a person has answered, the settings keep voices
+    out, use the gold otherwise or protect each gold label, or fewer than 50 gold tasks are known.
     """
     kept, consensus = found.kept, found.consensus
     if kept is None or isinstance(consensus, NamedConsensus | NamedAuto):
         return found, None
     if run.settings.consensus.use_gold or not run.settings.models_join:
+        return found, None
+    if run.settings.protects_gold:
         return found, None
     judges = np.unique(kept.worker)
     gold = np.where(np.diff(kept.task_start) > 0, crowd.gold_code(), -1)

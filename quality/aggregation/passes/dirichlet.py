@@ -42,19 +42,10 @@ BELOW = (
 LARGE = 1e20  # past it the fraction changes nothing, and its denominator may overflow
 LOWEST = -708.0  # the logarithm of about the least number with all its digits
 PER_LOG_2 = 1.4426950408889634
-LOG_2, LOG_2_REST = (
-    0.693147180369123816490,
-    1.90821492927058770002e-10,
-)  # the first has zeros at its end
-EXP_EVEN = (
-    1 / 479001600,
-    1 / 3628800,
-    1 / 40320,
-    1 / 720,
-    1 / 24,
-    1 / 2,
-    1.0,
-)  # in the square, the last first
+# the first has zeros at its end
+LOG_2, LOG_2_REST = 0.693147180369123816490, 1.90821492927058770002e-10
+# in the square, the last first
+EXP_EVEN = (1 / 479001600, 1 / 3628800, 1 / 40320, 1 / 720, 1 / 24, 1 / 2, 1.0)
 EXP_ODD = (1 / 39916800, 1 / 362880, 1 / 5040, 1 / 120, 1 / 6, 1.0)
 
 

@@ -37,6 +37,7 @@ PUT: Any = tuple_setitem  # a belief with one number replaced
 HUGE = 1e150
 TINY = 1 / HUGE
 LOG_TINY = log(TINY)
+BELOW_ONE = 1.0 - 2.0**-53  # the largest number under 1
 UNROLLED = 8  # the pass is compiled for each number of classes up to this one
 LINE = LANES  # numbers in a line of a cache
 AHEAD = 10  # labels: about what a pass does while memory answers
@@ -100,7 +101,7 @@ def task_pass(
                 counts[at + np.uint64(truth)] += belief[truth]
         if len(keep):
             for truth in range(n_classes):
-                keep[task, truth] = belief[truth]
+                keep[task, truth] = _certain(belief[truth])
     return log_likelihood + log(evidence)
 
 
@@ -161,8 +162,14 @@ def wide_pass(
                 given[truth] += belief[truth]
         if len(keep):
             for truth in range(n_classes):
-                keep[task, truth] = belief[truth]
+                keep[task, truth] = _certain(belief[truth])
     return log_likelihood + log(evidence)
+
+
+@kernel
+def _certain(share: float) -> float:
+    """Return a share; 1 if it is all, which a product with the reciprocal may miss by a digit."""
+    return 1.0 if share >= BELOW_ONE else share
 
 
 @kernel

@@ -120,12 +120,15 @@ def narrow(
     pseudo: Float64[np.ndarray, "parts answers"],
     n_parts: int,
 ) -> int:
-    """Put empty subtypes away, in place, as far as fewer parts do; return how many parts are left."""
+    """Put empty subtypes away, in place, as far as fewer parts do; return how many parts are left.
+
+    All are left of a table without labels, in which every class is as likely.
+    """
     n_full = 0
     for at in range(n_parts * LANES):
         n_full += mass[at] > EMPTY
-    left = -(-max(n_full, 1) // LANES)
-    if left == n_parts:
+    left = -(-n_full // LANES)
+    if left == n_parts or n_full == 0:
         return n_parts
     n_spare, to = left * LANES - n_full, 0
     for at in range(n_parts * LANES):

@@ -134,6 +134,7 @@ def test_gold_that_is_used_keeps_its_class(tmp_path: Path) -> None:
 
 
 BUDGET = "[privacy]\nepsilon = 4.0\n"
+SAMPLED = 'gold_sampling = "random"\n'
 LOCAL = '[consensus]\naggregator = "majority_vote"\n[filter]\nn_workers = 0\n'
 OUT = [
     ('[privacy]\nepsilon = 4.0\nunit = "row"\n', "", 'privacy.unit = "row"'),
@@ -498,6 +499,7 @@ def test_a_panel_of_models_is_read_as_gold_teaches(tmp_path: Path) -> None:
         ({"people": 40}, "people have answered too"),
         ({"settings": "[consensus]\nuse_gold = true\n"}, "the gold is used otherwise"),
         ({"settings": LOCAL + '[privacy]\nepsilon = 4.0\nunit = "task"\n'}, "its labels would move others"),
+        ({"settings": SAMPLED + BUDGET + "correction_epsilon = 1.0\n"}, "each gold label is protected"),
     ],
 )  # fmt: skip
 def test_models_are_not_read_by_gold_where(tmp_path: Path, given: dict[str, Any], why: str) -> None:

@@ -122,4 +122,9 @@ def test_what_is_not_empty_moves_to_the_front_with_all_that_belongs_to_it(
     assert by_row(parts)[:, :8].tolist() == table[:, kept].tolist()
     assert by_row(before)[:, :8].tolist() == pseudo[:, kept].tolist()
     assert narrow(mass, truth, parts, before, 1) == 1  # one part is always left
-    assert narrow(np.zeros(24), np.arange(24), by_part(table), by_part(pseudo), 3) == 1
+
+
+def test_all_subtypes_are_left_of_a_table_without_labels(rng: np.random.Generator) -> None:
+    truth, table, pseudo = np.arange(24), rng.random((N_ROWS, 24)), rng.random((2, 24))
+    assert narrow(np.zeros(24), truth, by_part(table), by_part(pseudo), 3) == 3
+    assert truth.tolist() == list(range(24))
