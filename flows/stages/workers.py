@@ -12,7 +12,7 @@ from jaxtyping import Bool, Int
 from flows.choices import Metric
 from flows.run import Crowd, Run
 from flows.settings import FilterSettings, SettingsError
-from flows.stages.labels import Groups, open_answers, set_agreement
+from flows.stages.labels import Groups, open_answers, rate_of, set_agreement
 from flows.stages.learning import potential_table
 from flows.tables import arrow_array, arrow_table, numpy_array
 from quality import (
@@ -43,6 +43,7 @@ SHOWN_MEMBERS = 12
 SHOWN_PASTERS = 40
 SHOWN_CLASSES = 100  # one pass over the labels for each
 ALL_LABELS, WITHOUT_REMOVED = "all labels", "without the removed workers"  # what agreement is of
+MODELS_ALIKE = "models err alike: none is removed for disagreeing with others"
 MAX_CELLS = 20_000_000  # labels times squared classes in which pasters are looked for: a gigabyte
 NUMBERS = (
     "n_labels", "n_conflict", "agreement", "soft_penalty", "hard_least", "hard_penalty",
@@ -57,7 +58,9 @@ def judge_workers(run: Run) -> str:
     with open_answers(run) as labels:
         refuse_more_workers(run.settings.filter, labels.crowd.labels.n_workers)
         run.waits_for("whom to remove")
-        filtered, stop = labels.filter_workers()
+        chosen_filter, spared = filter_of(run.settings.filter, labels.crowd)
+        filtered, stop = labels.filter_workers(chosen_filter)
+        stop = spared or stop
         run.waits_for("who does not answer on their own")
         found = None if chosen == "ignore" else labels.dependence()
         if found is not None and chosen == "remove":
@@ -105,6 +108,18 @@ def judge_workers(run: Run) -> str:
         f"{len(filtered.removed)} of {len(names)} workers removed by {penalty} ({stop}), with "
         f"{judged.n_labels_removed:,} {'labels' if answers is None else 'answers'}{worth}"
     )
+
+
+def filter_of(chosen: FilterSettings, crowd: Crowd) -> tuple[FilterSettings, str | None]:
+    """Return the filter for this crowd, and why it removes nobody, if it is made to.
+
+    A false removal rate is about people who err each on their own. Of models alone it removes the one who
+    errs less alike than the others, who may be the best.
+    """
+    if rate_of(chosen) is None or len(crowd.model_codes()) < crowd.labels.n_workers:
+        return chosen, None
+    nobody = {"false_removal_rate": None, "n_workers": 0}
+    return chosen.model_copy(update=nobody), MODELS_ALIKE
 
 
 def agreement_facts(

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from flows.run import Crowd, Run, load_crowd
+from flows.settings import FilterSettings
 from flows.sharding import SHARDS, open_engine, open_shards
 from flows.stages.label_plan import FewAtHand
 from flows.stages.labels.set_labels import SetLabels
@@ -32,7 +33,7 @@ class WorkerLabels(Protocol):
     def crowd(self) -> Crowd:
         """The campaign; the labels' names are always there, their rows only if they are whole."""
 
-    def filter_workers(self) -> tuple[Filtered | FilteredDishonest, str]:
+    def filter_workers(self, chosen: FilterSettings) -> tuple[Filtered | FilteredDishonest, str]:
         """Find the workers to remove as the settings say; return them and the stop rule's name."""
 
     def dependence(self) -> DependentGroups:

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Int64
 
 from flows.run import Crowd, Run
+from flows.settings import FilterSettings
 from flows.stages.labels.whole_labels import FALSE_REMOVAL_RATE, Groups, Judged, filter_by
 from quality import (
     Alpha,
@@ -67,9 +68,9 @@ class SetLabels:
     run: Run
     crowd: Crowd
 
-    def filter_workers(self) -> tuple[Filtered | FilteredDishonest, str]:
+    def filter_workers(self, chosen: FilterSettings) -> tuple[Filtered | FilteredDishonest, str]:
         """Find the workers to remove as the settings say; return them and the stop rule's name."""
-        chosen, answers = self.run.settings.filter, answers_of(self.crowd)
+        answers = answers_of(self.crowd)
         if chosen.fraction is not None or chosen.n_workers is not None:
             return filter_by(yes_no_labels(answers), chosen, seed=self.run.settings.seed)
         given = chosen.false_removal_rate

@@ -124,13 +124,12 @@ class ShardedLabels:
     chosen: EngineSettings
     _joined: list[CrowdLabels] = field(default_factory=list, init=False, repr=False)
 
-    def filter_workers(self) -> tuple[Filtered | FilteredDishonest, str]:
+    def filter_workers(self, chosen: FilterSettings) -> tuple[Filtered | FilteredDishonest, str]:
         """Find the workers to remove as the settings say; return them and the stop rule's name.
 
         By the soft penalty shard by shard; a false removal rate has the whole table as far as settings allow.
         """
-        settings = self.run.settings
-        chosen, rate = settings.filter, rate_of(settings.filter)
+        settings, rate = self.run.settings, rate_of(chosen)
         asked: dict[str, Any] = {
             "min_labels_per_task": chosen.min_labels_per_task,
             "progress": self.run.progress,

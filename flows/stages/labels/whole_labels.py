@@ -140,11 +140,11 @@ class WholeLabels:
     run: Run
     crowd: Crowd
 
-    def filter_workers(self) -> tuple[Filtered | FilteredDishonest, str]:
+    def filter_workers(self, chosen: FilterSettings) -> tuple[Filtered | FilteredDishonest, str]:
         """Find the workers to remove as the settings say; return them and the stop rule's name."""
         settings, progress = self.run.settings, self.run.progress
         return filter_by(
-            self.crowd.labels, settings.filter, seed=settings.seed, ordered=settings.input.order,
+            self.crowd.labels, chosen, seed=settings.seed, ordered=settings.input.order,
             progress=progress,
         )  # fmt: skip
 

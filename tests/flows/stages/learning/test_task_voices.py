@@ -493,6 +493,35 @@ def test_a_panel_of_models_is_read_as_gold_teaches(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("more", "removed"),
+    [
+        ("", []),
+        ("[filter]\nn_workers = 1\n", ["m5"]),
+        ("# people, as far as the settings say", ["m5"]),
+    ],
+)
+def test_no_model_of_a_panel_is_removed_for_disagreeing_unless_asked(
+    tmp_path: Path, more: str, removed: list[str]
+) -> None:
+    """Five of one mind, and the sixth, who errs less alike than they, is the best."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(3, size=300)
+    mind = np.where(rng.random(300) < 0.6, (truth + 1) % 3, truth)
+    rows = ["worker,task,label"]
+    for model in range(6):
+        known = truth if model == 5 else mind
+        said = np.where(rng.random(300) < 0.9, known, rng.integers(3, size=300))
+        rows += [f"m{model},t{task:03d},{'abc'[code]}" for task, code in enumerate(said)]
+    (tmp_path / "labels.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    models = "" if more.startswith("#") else f"models = {[f'm{model}' for model in range(6)]}\n"
+    path = tmp_path / "settings.toml"
+    path.write_text(f'name = "panel"\n[input]\nlabels = "labels.csv"\n{models}{more}\n', "utf-8")
+    found = json.loads((run(path)[0] / "quality.json").read_text("utf-8"))
+    assert found["removed"] == removed
+    assert ("models err alike" in found["stop"]) == (not removed)
+
+
+@pytest.mark.parametrize(
     ("given", "why"),
     [
         ({"n_gold": 49}, "too little gold to teach"),
