@@ -30,7 +30,7 @@ from quality.argument_types import check_arguments
 from quality.dependence.tetrads import likeness
 from quality.labels import CrowdLabels, freeze_arrays
 
-__all__ = ["PastedAnswers", "pasted_answers"]
+__all__ = ["PastedAnswers", "needed_evidence", "pasted_answers"]
 
 PASTED = 0.9  # of a paster's labels, in the fit
 RATE = 0.25  # of pasters, before any evidence
@@ -40,6 +40,7 @@ STEPS, LEAST_STEPS, MOVED = 60, 12, 1e-4  # of EM: most, least, and the change a
 POWER_STEPS = 40  # of the power method
 SHARE_STEPS, SHARE_PRIOR = 30, 0.5  # of EM for each worker's share; labels not pasted, added
 EVIDENCE = 6.0  # of twice the log-likelihood ratio of pasting and answering on her own
+FREE = 16.5  # more of it for each number of a confusion matrix, over workers ** 1.5
 FEW = 4  # workers of whom less than half are at most one
 SOURCE = (6.0, 4.0)  # reference labels that are the source's, and that are not, before any evidence
 FLOOR = 1e-9
@@ -62,7 +63,8 @@ class PastedAnswers:
     skill
         Of each worker: probability to be right where she answers on her own.
     flagged
-        True where the evidence is at least 6 and, of five workers or more, the share above one half.
+        True where the evidence is at least :func:`needed_evidence` and the share above one half; of four
+        workers or fewer, where it is at least 6.
     posterior
         P(truth | labels, reference), in which labels of pasters count little.
     like_reference
@@ -162,6 +164,20 @@ def pasted_answers(
 
 
 LOG_RATE = float(np.log(RATE / (1.0 - RATE)))
+
+
+def needed_evidence(n_workers: int, n_classes: int) -> float:
+    """Return the evidence from which on one of five workers or more is flagged.
+
+    What is pasted is unknown on every task, so that it follows the errors of a few workers who have
+    matrices of many classes: in simulated honest crowds of 6 workers and 5 classes up to an evidence of 34.
+
+    Examples
+    --------
+    >>> [round(needed_evidence(n, 5), 1) for n in (6, 20, 60)]
+    [34.1, 10.6, 6.9]
+    """
+    return float(EVIDENCE + FREE * n_classes**2 / n_workers**1.5)
 
 
 def _check_reference(labels: CrowdLabels, reference: Int[np.ndarray, " tasks"]) -> None:
@@ -401,6 +417,6 @@ def _result(crowd: _Crowd, fit: _Fit) -> PastedAnswers:
     right = np.bincount(crowd.worker, alone * fit.right, crowd.n_workers) + 4.0
     skill = right / (np.bincount(crowd.worker, alone, crowd.n_workers) + 5.0)
     evidence = 2.0 * fit.score
-    flagged = (evidence >= EVIDENCE) & (share > 0.5)
+    flagged = (evidence >= needed_evidence(crowd.n_workers, crowd.n_classes)) & (share > 0.5)
     posterior = fit.joint.sum(axis=2)
     return PastedAnswers(share, evidence, skill, flagged, posterior, float(fit.like))

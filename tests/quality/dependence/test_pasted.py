@@ -125,3 +125,21 @@ def test_names_play_no_part() -> None:
 def test_a_reference_that_is_no_classes_is_refused(reference: np.ndarray, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         pasted_answers(crowd_of(0, 0.5)[0], reference)
+
+
+@pytest.mark.parametrize(("n_workers", "n_classes"), [(5, 5), (6, 5), (8, 5), (12, 6)])
+def test_few_honest_workers_of_many_classes_are_hardly_ever_flagged(
+    n_workers: int, n_classes: int
+) -> None:
+    """The unknown source follows the errors of two of them; with an evidence of 6 a tenth or more were."""
+    flagged = []
+    for seed in range(200, 206):
+        rng = np.random.default_rng(seed)
+        rows = regular_assignment(n_tasks=300, n_workers=n_workers, labels_per_task=3, rng=rng)
+        truth = rng.integers(n_classes, size=300)
+        crowd = simulate_crowd(rows, truth, n_classes=n_classes, adversaries={}, rng=rng)
+        labels = encode(crowd.worker, crowd.task, crowd.label, classes=range(n_classes))
+        model = np.where(rng.random(300) < 0.7, truth, rng.integers(n_classes, size=300))
+        alone = pasted_answers(labels)
+        flagged += [alone.flagged.mean(), pasted_answers(labels, model, alone=alone).flagged.mean()]
+    assert np.mean(flagged) <= 0.05
