@@ -160,7 +160,7 @@ def _imported(labels: Path, output: Path, asked: Asked, *, force: bool) -> Path:
     if asked.columns:
         print_line(f"its columns as {asked.columns}; --map names others")
     print_line(
-        f"{made.n_labels:,} labels written to {written.path}; for a newer export: crowdassay import "
+        f"{counted(made.n_labels, 'label')} written to {written.path}; for a newer export: crowdassay import "
         f"{shlex.quote(str(labels))} --format {asked.form}"
         + (f" --map {shlex.quote(asked.columns)}" if asked.columns else "")
         + (f" --question {shlex.quote(asked.question)}" if asked.question else "")
