@@ -17,6 +17,7 @@ from flows.cli.root import (
     Sheet,
     Wide,
     app,
+    counted,
     kept_input,
     mistakes,
     print_line,
@@ -78,10 +79,14 @@ def import_(
 ) -> None:
     """Turn a crowdsourcing platform's export into a table of worker, task, label and seconds."""
     from flows.importers import Several, import_labels, parse_map, write_labels  # Arrow
-    from flows.tables import table_file
+    from flows.tables import STANDARD_INPUT, TableError, is_fetched, table_file
 
     with mistakes():
         columns = parse_map(map_, format_)
+        if not (export == STANDARD_INPUT or is_fetched(export) or export.exists()):
+            raise TableError(
+                f"{export} does not exist; mend the path"
+            )  # before a word on the output
         written = table_file(output, inputs=(export,), force=force)
         waits = waiting_for("the export made a label table")
         with TemporaryDirectory(prefix="crowdassay-") as folder, waits:
@@ -98,4 +103,6 @@ def import_(
         with waiting_for("labels written"):
             write_labels(labels, written, guard=guard)
         timed = ", with their seconds" if labels.has_seconds else ""
-        print_line(f"{labels.summary()}; {labels.n_labels:,} labels written to {output}{timed}")
+        print_line(
+            f"{labels.summary()}; {counted(labels.n_labels, 'label')} written to {output}{timed}"
+        )

@@ -160,7 +160,7 @@ def _imported(labels: Path, output: Path, asked: Asked, *, force: bool) -> Path:
     if asked.columns:
         print_line(f"its columns as {asked.columns}; --map names others")
     print_line(
-        f"{made.n_labels:,} labels written to {written.path}; for a newer export: crowdassay import "
+        f"{counted(made.n_labels, 'label')} written to {written.path}; for a newer export: crowdassay import "
         f"{shlex.quote(str(labels))} --format {asked.form}"
         + (f" --map {shlex.quote(asked.columns)}" if asked.columns else "")
         + (f" --question {shlex.quote(asked.question)}" if asked.question else "")
@@ -183,6 +183,7 @@ def _lines(facts: CampaignFacts) -> list[str]:
         f"({len(facts.group_sizes):,} with labels); {counted(facts.n_features, 'feature')}",
         *_of_gold(facts),
         *_doubts(facts),
+        *_like_models(facts),
     ]
     why = why_no_model(facts)
     return lines if why is None else [*lines, f"[model] and [gate] are left out: {why}"]
@@ -225,6 +226,17 @@ def _doubts(facts: CampaignFacts) -> Iterator[str]:
         )
     if "label" in facts.classes:
         yield "a class is called 'label', as the column is; crowdassay check finds a header among the rows"
+
+
+def _like_models(facts: CampaignFacts) -> Iterator[str]:
+    """Say which workers are probably models, whom nothing declares."""
+    if facts.like_models:
+        named = ", ".join(map(repr, facts.like_models[:MAX_NAMED]))
+        more = len(facts.like_models) - MAX_NAMED
+        yield (
+            f"workers who look like language models by name: {named}{f' and {more:,} more' * (more > 0)}; "
+            "models under [input] declares those who are"
+        )
 
 
 def _of_budget(output: Path) -> str | None:

@@ -1,8 +1,8 @@
 """Label Studio: the JSON export, one task a record, and JSON-MIN, one annotation a record.
 
 Questions are the names of `Choices`, `Rating` and `Pairwise` tags. Only the worker's id is read, where the
-export holds one; in JSON-MIN the worker is `annotator`. A pairwise answer is the word left or right; the
-items that stood there are named by keys of the task's data, which `columns` gives.
+export holds one, else her e-mail address; in JSON-MIN the worker is `annotator`. A pairwise answer is the
+word left or right; the items that stood there are named by keys of the task's data, which `columns` gives.
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ def _pair(
 def _annotation(annotation: Record, task: str, file: str, row: int) -> Response:
     """Return one worker's annotation; choices made in parts of a task are listed together."""
     by = annotation.get("completed_by")
-    person, key = (by, "id") if isinstance(by, dict) else (annotation, "completed_by")
+    person, key = annotation, "completed_by"
+    if isinstance(by, dict):
+        person, key = by, "email" if by.get("id") in (None, "") else "id"
     answers: dict[str, list[object]] = {}
     for part in expect(annotation.get("result") or [], list, "result", file, row):
         result = expect(part, dict, "a result", file, row)

@@ -2,7 +2,7 @@
 
 >>> responses = [Response(1, "ann", "t1", {"mood": "good"}), Response(2, "ben", "t1", {"mood": ""})]
 >>> gather(responses, "export.csv", question="mood", keep_rejected=False)
-ImportedLabels(2 answers to 'mood' read from export.csv; dropped 1 skipped; 1 labels)
+ImportedLabels(2 answers to 'mood' read from export.csv; dropped 1 skipped; 1 label)
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class ImportedLabels:
     right: Sequence[str] = ()
 
     def __repr__(self) -> str:
-        return f"ImportedLabels({self.summary()}; {self.n_labels:,} labels)"
+        return f"ImportedLabels({self.summary()}; {_counted(self.n_labels, 'label')})"
 
     @property
     def n_labels(self) -> int:
@@ -100,7 +100,11 @@ class ImportedLabels:
         n_read = self.n_labels + sum(self.dropped.values())
         counts = [f"{count:,} {why.value}" for why, count in self.dropped.items()]
         left_out = f"; dropped {', '.join(counts)}" if counts else "; none dropped"
-        return f"{n_read:,} answers to {self.question!r} read from {self.file}{left_out}"
+        return f"{_counted(n_read, 'answer')} to {self.question!r} read from {self.file}{left_out}"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 @contextmanager

@@ -35,6 +35,7 @@ from flows.tables import (
     feature_lengths,
     find_files,
     is_fetched,
+    like_models,
     list_tasks,
     open_sources,
     open_table,
@@ -72,9 +73,10 @@ class CampaignFacts:
 
     `grades` are the class names in their order if they are obviously ordered. `several` is what stands
     between the classes of a cell where cells plainly hold several, and `nothing` the word for none of them.
-    `group_sizes` are the numbers of labelled tasks of the groups that have any. `n_gold` is None without
-    gold; of so many gold tasks `n_gold_labelled` have labels, and of their classes nobody gave those of
-    `gold_alone`. `norm` is None without a feature to measure.
+    `models` are the workers that a column of kinds calls so, and, without any, `like_models` those who have
+    a model's name. `group_sizes` are the numbers of labelled tasks of the groups that have any. `n_gold`
+    is None without gold; of so many gold tasks `n_gold_labelled` have labels, and of their classes nobody
+    gave those of `gold_alone`. `norm` is None without a feature to measure.
     """
 
     n_labels: int
@@ -95,6 +97,7 @@ class CampaignFacts:
     read_as: tuple[str, ...] = ()
     reading: Reading = AS_FOUND
     models: tuple[str, ...] = ()
+    like_models: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
     grades: tuple[str, ...] = ()
     several: str | None = None
@@ -132,7 +135,8 @@ def facts_of(given: CampaignTables) -> CampaignFacts:
             found = _facts_of(given, sources, others, Path(folder))
     if first is None or KIND not in others or found.several is not None:
         return found
-    return replace(found, models=_models(first, given.reading))
+    models = _models(first, given.reading)
+    return replace(found, models=models, like_models=() if models else found.like_models)
 
 
 class _Tasks(NamedTuple):
@@ -145,10 +149,10 @@ class _Tasks(NamedTuple):
 
 
 class _Labels(NamedTuple):
-    """How many labels there are, by how many workers, of which tasks and classes."""
+    """How many labels there are, by which workers, of which tasks and classes."""
 
     n_labels: int
-    n_workers: int
+    workers: np.ndarray
     tasks: np.ndarray
     classes: np.ndarray
 
@@ -169,7 +173,7 @@ def _facts_of(
         several, nothing, named = classes_of_cells(named)
     return CampaignFacts(
         n_labels=labels.n_labels,
-        n_workers=labels.n_workers,
+        n_workers=len(labels.workers),
         n_labelled=len(labels.tasks),
         classes=named,
         other_columns=others,
@@ -191,6 +195,7 @@ def _facts_of(
         nothing=nothing,
         n_gold_labelled=0 if gold is None else int(are_known(gold.task, labels.tasks).sum()),
         gold_alone=() if several else alone,
+        like_models=() if several else like_models(labels.workers),
     )
 
 
@@ -210,13 +215,13 @@ def _labels(
             classes=None, duplicates=given.duplicates, known_tasks=known,
         )  # fmt: skip
         refuse_hollow_shards(shards, source.name)
-        names = shards.names("task"), shards.names("label")
-        return _Labels(shards.n_labels, shards.n_workers, *names)
+        names = shards.names("worker"), shards.names("task"), shards.names("label")
+        return _Labels(shards.n_labels, *names)
     labels = read_labels(source.table, classes=None, duplicates=given.duplicates, known_tasks=known)
     refuse_hollow(labels, source.name)
     if SECONDS in others:
         read_seconds(source.table, SECONDS, labels, duplicates=given.duplicates)
-    return _Labels(labels.n_labels, labels.n_workers, labels.tasks, labels.classes)
+    return _Labels(labels.n_labels, labels.workers, labels.tasks, labels.classes)
 
 
 def _tasks(given: CampaignTables, sources: Sources, folder: Path) -> _Tasks | None:

@@ -210,7 +210,13 @@ def _input(facts: CampaignFacts, paths: Mapping[str, Sequence[str]], duplicates:
         "sheet": Line(facts.reading.sheet or "Sheet1", off=facts.reading.sheet is None),
         "wide": Line(facts.reading.wide),
         "subject": Line("subject", off=True),
-        "models": Line(list(facts.models)),
+        "models": Line(
+            list(facts.like_models),
+            "workers who look like language models by name: keep those who are, or write [] for none",
+            off=True,
+        )
+        if facts.like_models
+        else Line(list(facts.models)),
         "features": Line(["x*"], off=True),
         "ignore": Line(["note*"], off=True),
         "shown": Line(list(facts.texts or InputSettings.model_fields["shown"].default)),

@@ -31,6 +31,7 @@ from flows.tables import (
     TaskColumns,
     TaskTable,
     arrow_table,
+    like_models,
     open_sources,
     read_gold,
     read_gold_sets,
@@ -47,7 +48,7 @@ from flows.tables import (
 from quality import yes_no_labels
 from quality.labels import check_table
 
-__all__ = ["gold_apart", "names_of_models", "public_sizes", "read_and_check"]
+__all__ = ["gold_apart", "models_apart", "names_of_models", "public_sizes", "read_and_check"]
 
 TEXTS = "task_texts.parquet"
 
@@ -80,11 +81,12 @@ def read_and_check(run: Run) -> str:
     names = {"name": run.settings.name, "classes": list(map(str, crowd.labels.classes))}
     run.write_json("inputs.json", names | {"files": list(sources.described)} | counts)
     read_as = "".join(f"; {clause}" for clause in sources.read_as)
+    doubts = gold_apart(crowd) + models_apart(crowd, settings.input)
     what = "labels" if crowd.answers is None else "answers"
     tasks = f"{counts['n_labelled_tasks']:,} task{'s' * (counts['n_labelled_tasks'] != 1)}"
     return (
         f"{counts['n_labels']:,} {what} of {tasks} by {counts['n_workers']:,} workers, "
-        f"{counts['n_classes']} classes{where}{gold_apart(crowd)}{read_as}"
+        f"{counts['n_classes']} classes{where}{doubts}{read_as}"
     )
 
 
@@ -104,6 +106,19 @@ def gold_apart(crowd: Crowd) -> str:
         f"; nobody gave a class that gold has, such as {str(crowd.gold.label[0])!r}: are classes spelled "
         "there as here?"
     )
+
+
+def models_apart(crowd: Crowd, inputs: InputSettings) -> str:
+    """Say how many workers look like models by name, where nothing says which are; names stay inside."""
+    if crowd.models or crowd.answers is not None or "models" in inputs.model_fields_set:
+        return ""
+    n_like = len(like_models(crowd.labels.workers))
+    if not n_like:
+        return ""
+    what = f"{n_like:,} workers look like language models"
+    if n_like == 1:
+        what = "1 worker looks like a language model"
+    return f"; {what} by name: name those who are in input.models, where [] stands for none"
 
 
 def public_sizes(crowd: Crowd) -> dict[str, int]:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         LabelCheck,
         check_labels,
         is_free,
+        like_models,
         open_lenient,
         spelled_alike,
     )
@@ -141,6 +142,7 @@ __all__ = [
     "is_free",
     "is_number",
     "keep_standard_input",
+    "like_models",
     "list_array",
     "list_tasks",
     "literal",

@@ -23,12 +23,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+import pyarrow.compute as pc
+
 from flows.choices import Duplicates
+from flows.tables.arrow import arrow_array
 from flows.tables.dialect import AS_FOUND, Reading
 from flows.tables.refusals import ROW, quote
 from flows.tables.text_table import TextTable, open_table
 
-__all__ = ["NOTHING", "Finding", "LabelCheck", "check_labels", "is_free", "open_lenient"]
+__all__ = [
+    "NOTHING", "Finding", "LabelCheck", "check_labels", "is_free", "like_models", "open_lenient",
+    "spelled_alike",
+]  # fmt: skip
 
 NAMES = ("worker", "task", "label")
 SHOWN = 3  # places and examples of one finding
@@ -39,6 +46,14 @@ HIDDEN = r"[\p{Cc}\p{Cf}\x{a0}]"  # letters that nobody sees
 SEVERAL = r"\S\s*\|\s*\S|^\[.*\]$"  # cat|dog, or a list
 NUMBER = re.compile(r"[-+]?\d+(\.\d*)?([eE][-+]?\d+)?")
 NOT_SECONDS = "NOT coalesce(try_cast({0} AS DOUBLE) BETWEEN 0 AND 1e300, false)"
+
+# families of language models; a name that people have too counts with a version alone
+MODELS = (
+    "(chat)?gpt", "(code)?llama", "deepseek", "gemini", "gemma", "mistral", "mixtral", "qwen",
+    r"claude[-_. ]?(v?\d|haiku|instant|opus|sonnet)\w*", "command-r", r"grok-\d+", r"phi-\d+",
+    "o[134](-mini|-preview|-pro)",
+)  # fmt: skip
+LIKE_MODELS = f"(^|[^a-z0-9])({'|'.join(MODELS)})([^a-z]|$)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +96,7 @@ class LabelCheck:
         return int(rows) + len(self.table.torn)
 
     def clean(self, *, merge: bool = False) -> dict[str, list[str]]:
-        """Return the columns of the rows without fault, cells trimmed; seconds that are no number blank.
+        """Return the columns of the rows without fault, cells trimmed; seconds that are none are blank.
 
         With `merge` each label has the spelling that most rows have.
         """
@@ -137,7 +152,9 @@ def check_labels(
     if SECONDS in table.names:
         wrong = f"{quote(SECONDS)} IS NOT NULL AND {NOT_SECONDS.format(quote(SECONDS))}"
         remedy = "the clean copy leaves the cell blank"
-        doubts.append(_found(table, "seconds that are no number", wrong, SECONDS, remedy))
+        doubts.append(
+            _found(table, "seconds that are no number, or below 0", wrong, SECONDS, remedy)
+        )
     words = ", ".join(f"'{word}'" for word in NOTHING)
     for name in NAMES:
         doubts += [
@@ -169,6 +186,17 @@ def is_free(n_classes: int, n_labels: int) -> bool:
     (True, False)
     """
     return n_classes >= MANY and 2 * n_classes > n_labels
+
+
+def like_models(workers: np.ndarray) -> tuple[str, ...]:
+    """Return the workers whose names hold that of a family of language models, in the order given.
+
+    >>> like_models(np.array(["Claude", "claude-3-haiku", "gpt-4o", "meta-llama/Llama-3-8B", "w07"]))
+    ('claude-3-haiku', 'gpt-4o', 'meta-llama/Llama-3-8B')
+    """
+    names = arrow_array(workers.astype(np.str_))
+    like = pc.match_substring_regex(names, LIKE_MODELS, ignore_case=True)
+    return tuple(names.filter(like).to_pylist())
 
 
 def _free_labels(table: TextTable) -> Finding:

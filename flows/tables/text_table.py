@@ -217,6 +217,11 @@ def _make_long(
             f"{path.name} must have a column of tasks and one per worker to be wide; it has "
             f"{', '.join(names)}; leave out --wide (wide = true)"
         )
+    if set(LONG) <= guess_roles(names).keys():
+        raise TableError(
+            f"{path.name} has a row per label ({', '.join(guess_roles(names).values())}); a wide table has a "
+            "column of tasks and one per worker, named after her; leave out --wide (wide = true)"
+        )
     task = cell("task" if "task" in names else names[0])
     texts = ", ".join(f"{cell(name)}::VARCHAR AS {cell(name)}" for name in names)
     long = (

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -32,18 +33,41 @@ __all__ = [
 ]  # fmt: skip
 
 
+GAP = 2  # between columns
+
+
 def print_rows(
     console: Console, title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> None:
-    """Print a table of text under a title; a column of numbers is flush right, and no cell is cut off."""
+    """Print a table of text under a title; a column of numbers is flush right.
+
+    No cell is cut off, and no word is broken: a name can be copied, also from a line that is too long.
+    """
     console.print(Text(printable(title), style="bold"), soft_wrap=True)
-    table = Table(box=None, pad_edge=False)
-    for j, name in enumerate(header):
+    cells = [[printable(cell) for cell in row] for row in rows]
+    widths = _widths([*zip(header, *cells, strict=True)], console.width)
+    table = Table(box=None, pad_edge=False, width=sum(widths) + GAP * len(widths))
+    for j, (name, width) in enumerate(zip(header, widths, strict=True)):
         numeric = all(row[j].replace(".", "", 1).isdigit() for row in rows)
-        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(printable(cell)) for cell in row))
-    console.print(table)
+        table.add_column(name, justify="right" if numeric else "left", overflow="fold", width=width)
+    for row in cells:
+        table.add_row(*map(Text, row))
+    console.print(table, crop=False)
+
+
+def _widths(columns: Sequence[Sequence[str]], room: int) -> list[int]:
+    """Return the widths of columns: the widest give way until all fit, or each is as its longest word.
+
+    >>> _widths([("run", "a-long-name"), ("stages", "7, the last report")], 30)
+    [11, 15]
+    """
+    words = [max(cell_len(word) for cell in one for word in [*cell.split(), ""]) for one in columns]
+    whole = [max(map(cell_len, one)) for one in columns]
+    for most in range(max(whole), -1, -1):
+        widths = [max(word, min(cell, most)) for word, cell in zip(words, whole, strict=True)]
+        if sum(widths) + GAP * len(widths) <= room:
+            break
+    return widths
 
 
 def noise_words(price: Mapping[str, Any]) -> str:

@@ -120,7 +120,10 @@ def factorize(
     if isinstance(values, np.ndarray):
         return _factorize_numbers(values, name)
     # a hash table sees each row once and leaves only the distinct names to sort
-    names = list(dict.fromkeys(values))
+    try:
+        names = list(dict.fromkeys(values))
+    except TypeError:  # a list, say, which is no name
+        _refuse_parts(values, name)
     missing = [entry for entry in names if _is_missing(entry)]
     if missing:
         first = min(_position(values, entry) for entry in missing)
@@ -241,6 +244,17 @@ def _position(values: list[Any], entry: Any) -> int:
 def _refuse_missing(row: int, name: str) -> NoReturn:
     raise LabelError(
         f"{name} is missing at row {row} (counted from 0): fill it in or leave the row out",
+        column=name,
+        row=row,
+    )
+
+
+def _refuse_parts(values: list[Any], name: str) -> NoReturn:
+    single = str | int | float | np.number | None
+    row = next(row for row, entry in enumerate(values) if not isinstance(entry, single))
+    raise LabelError(
+        f"{name} must be a column of text or of numbers, got a {type(values[row]).__name__} at row {row} "
+        "(counted from 0): give each row one name",
         column=name,
         row=row,
     )

@@ -17,6 +17,7 @@ from quality.reputation import (
     Filtered,
     FilteredDishonest,
     balanced_penalty,
+    chance_words,
     graded_penalty,
     soft_penalty,
 )
@@ -219,7 +220,7 @@ def _reasons(
     """Return a sentence per worker."""
     chance = [""] * len(filtered.keep)  # that an honest worker gets as much
     if isinstance(filtered, FilteredDishonest):
-        chance = [f" (p-value {p_value:.2g})" for p_value in filtered.p_value.tolist()]
+        chance = [f" ({chance_words('p-value', p_value)})" for p_value in filtered.p_value.tolist()]
     verdict = {}
     removed = zip(filtered.removed, filtered.removed_penalty, strict=True)
     for place, (worker, penalty) in enumerate(removed, start=1):
@@ -229,8 +230,14 @@ def _reasons(
         filtered.refused, filtered.refused_penalty, filtered.refused_reason, strict=True
     ):
         verdict[int(worker)] = f"kept in spite of {filtered.criterion} {penalty:.3g} ({reason})"
-    penalties = zip(numbers["soft_penalty"].tolist(), chance, strict=True)
-    sentences = [f"kept: soft penalty {penalty:.3g}{p_value}" for penalty, p_value in penalties]
+    first = [f"{penalty:.3g}" for penalty in numbers["soft_penalty"].tolist()]
+    last = first
+    if isinstance(filtered, FilteredDishonest):  # the p-value is that of the penalty beside it
+        last = [f"{penalty:.3g}" for penalty in filtered.penalty.tolist()]
+    sentences = [
+        f"kept: soft penalty {at_first}{'' if now == at_first else f', when last judged {now}'}{p_value}"
+        for at_first, now, p_value in zip(first, last, chance, strict=True)
+    ]
     for worker, words in verdict.items():
         sentences[worker] = words
     seconds = np.where(numbers["hasty"], numbers["median_seconds"], 0.0)  # NaN equals nothing

@@ -30,6 +30,7 @@ from quality.reputation.penalties import (
     soft_penalty,
     soft_penalty_by_shards,
 )
+from quality.reputation.penalty_tails import chance_words
 from quality.reputation.relative_load import relative_penalty
 from quality.reputation.robustness import RobustnessBounds, robustness_bounds, weakest_workers
 from quality.reputation.sharded_false_removal import filter_dishonest_by_shards
@@ -37,7 +38,7 @@ from quality.reputation.sharded_filtering import filter_workers_by_shards
 
 __all__ = [
     "BalancedLoads", "Filtered", "FilteredDishonest", "HonestPopulation", "RobustnessBounds",
-    "balanced_loads", "balanced_penalty", "filter_dishonest", "filter_dishonest_by_shards",
+    "balanced_loads", "balanced_penalty", "chance_words", "filter_dishonest", "filter_dishonest_by_shards",
     "filter_workers", "filter_workers_by_shards", "graded_penalty", "hard_level", "hard_penalty",
     "mean_share", "relative_penalty", "robustness_bounds", "share_sums", "shares_of", "soft_penalty",
     "soft_penalty_by_shards", "weakest_workers",

@@ -22,6 +22,7 @@ from quality.parallel import Progress, counter
 from quality.reputation.filtering import LosingWorkers, Removals, ShrinkingCrowd
 from quality.reputation.honest_null import HonestFit, HonestNull, honest_level, honest_null
 from quality.reputation.honest_population import HonestPopulation, step_up_ratio
+from quality.reputation.penalty_tails import chance_words
 
 __all__ = ["FilteredDishonest", "Rounds", "check_rates", "filter_dishonest", "remove_in_rounds"]
 
@@ -63,9 +64,9 @@ class FilteredDishonest:
         chance that an honest worker with her tasks gets as much.
     refused, refused_penalty, refused_p_value, refused_reason
         Workers who were flagged and kept all the same, and why.
-    p_value
-        Of each worker in the round that removed or refused her, or else in the last; 1 for a worker
-        without conflict tasks.
+    penalty, p_value
+        Of each worker when she was last judged, both of the same round: that which removed or refused
+        her, or else the last in which her labels met others; 0 and 1 for a worker without conflict tasks.
     worst_kept, worst_kept_reason
         The code of the kept worker with the lowest p-value in the last round, and why she was kept;
         -1 and an empty reason if nobody was judged.
@@ -85,6 +86,7 @@ class FilteredDishonest:
     refused_penalty: Float64[np.ndarray, " refused"]
     refused_p_value: Float64[np.ndarray, " refused"]
     refused_reason: tuple[str, ...]
+    penalty: Float64[np.ndarray, " workers"]
     p_value: Float64[np.ndarray, " workers"]
     worst_kept: int
     worst_kept_reason: str
@@ -272,13 +274,13 @@ class Rounds:
         self.before_removal: Callable[[Int32[np.ndarray, " flagged"]], object] = lambda _: None
         self.level: list[float] = []
         n_workers = len(crowd.keep)
-        self.p_value = np.ones(n_workers)  # of each worker when she was last judged
+        # of each worker when she was last judged
+        self.penalty, self.p_value = np.zeros(n_workers), np.ones(n_workers)
         self.pending, self.highest = np.zeros(n_workers, dtype=np.bool_), 0.0
 
     def flag(self, null: Null, level: float) -> Int32[np.ndarray, " flagged"]:
         """Return who is flagged, the most extreme first; equals by penalty, then by code."""
-        workers = self._judged(null)
-        self.p_value[workers] = null.p_value[workers]
+        workers = self._note(null)
         order = np.lexsort((-null.penalty[workers], null.p_value[workers]))
         workers = workers[order]
         p_value = null.p_value[workers]
@@ -307,6 +309,13 @@ class Rounds:
         """Return who is left to judge, and has a penalty."""
         return np.flatnonzero(self.removals.judged & (null.penalty > 0)).astype(np.int32)
 
+    def _note(self, null: Null) -> Int32[np.ndarray, " judged"]:
+        """Keep the penalties and p-values of who is left to judge, and return them."""
+        workers = self._judged(null)
+        self.penalty[workers] = null.penalty[workers]
+        self.p_value[workers] = null.p_value[workers]
+        return workers
+
     def _worst_kept(self, null: Null, why: str) -> tuple[int, str]:
         """Return the kept worker with the lowest p-value, and why she was kept."""
         workers = self._judged(null)
@@ -318,15 +327,16 @@ class Rounds:
         bound = f"a removal needs fewer than {self.level[-1]:.2g}"
         if not self.level[-1] > 0:
             bound = f"nobody is removed: {why}"
+        chance = chance_words("with probability", p_value)
         return worst, (
             f"her soft penalty among the workers left is {null.penalty[worst]:.2g}; an honest worker with "
-            f"these tasks reaches that with probability {p_value:.2g}. Of the {len(workers)} workers left to "
+            f"these tasks reaches that {chance}. Of the {len(workers)} workers left to "
             f"judge, {expected:.2g} honest ones are expected to reach it, and {bound}"
         )
 
     def result(self, null: Null, why: str) -> FilteredDishonest:
         """Return what became of everybody; `null` is the last round's."""
-        self.p_value[self._judged(null)] = null.p_value[self._judged(null)]
+        self._note(null)
         worst_kept, worst_kept_reason = self._worst_kept(null, why)
         done = self.removals.filtered("soft penalty", len(self.p_value))
         return FilteredDishonest(
@@ -338,6 +348,7 @@ class Rounds:
             refused_penalty=done.refused_penalty,
             refused_p_value=self.p_value[done.refused],
             refused_reason=done.refused_reason,
+            penalty=self.penalty,
             p_value=self.p_value,
             worst_kept=worst_kept,
             worst_kept_reason=worst_kept_reason,

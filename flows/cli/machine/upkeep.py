@@ -76,7 +76,10 @@ def runs(
             return
         from flows.terminal import print_rows  # loads the rooms
 
-        rows = [[one.name, one.state, one.started, one.stages] for one in map(_run_facts, found)]
+        rows = [
+            [one.name, one.state, one.started.replace("T", " "), one.stages]
+            for one in map(_run_facts, found)
+        ]
         print_rows(console(), "Runs", ["run", "state", "started", "whole stages"], rows)
         if failure is not None:
             print_line(f"the newest run failed at {failure['time']}: {failure['why']}")

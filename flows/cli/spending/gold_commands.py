@@ -124,6 +124,9 @@ def _lines(found: GoldProposal, width: float, n_tasks: int, n_known: int) -> lis
         lines += [
             f"[privacy] proportions_epsilon = {found.proportions_epsilon:.3f}, correction_epsilon = "
             f"{found.correction_epsilon:.3f} divide the price so that shares err least",
-            f"groups are corrected one by one from {found.n_each:,} gold tasks in each on",
+            f"groups are corrected one by one from {found.n_each:,} gold tasks in each on"
+            if found.n_each is None or found.n_each <= n_tasks
+            else f"groups are too small to be corrected one by one: that takes {found.n_each:,} gold tasks "
+            f"in each, and there are {counted(n_tasks, 'task')} in all",
         ]
     return [*lines, 'then: [input] gold_sampling = "random"']

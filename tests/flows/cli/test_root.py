@@ -130,6 +130,22 @@ def test_a_narrow_terminal_cuts_nothing_off() -> None:
     assert letters == sorted("".join("".join(["title", "time", "what", "cell", *cells]).split()))
 
 
+@pytest.mark.parametrize("width", [20, 40, 80, 200])
+def test_no_width_breaks_a_word(width: int) -> None:
+    terminal = Console(width=width, record=True)
+    cells = [
+        "20261126T181651Z-a-campaign-with-a-name",
+        "complete",
+        "2026-11-26 18:16:51+00:00",
+        "12, the last one",
+    ]
+    print_rows(terminal, "Runs", ["run", "state", "started", "whole stages"], [cells])
+    shown = terminal.export_text()
+    assert sorted(shown.split()) == sorted(
+        ["Runs", "run", "state", "started", "whole", "stages", *" ".join(cells).split()]
+    )
+
+
 @pytest.mark.parametrize("columns", ["60", "200"])
 def test_a_run_says_the_same_at_any_width(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: str

@@ -229,6 +229,31 @@ def test_the_line_says_what_was_read_and_dropped(tmp_path: Path) -> None:
     )
 
 
+def test_one_answer_and_one_label_are_no_plurals(tmp_path: Path) -> None:
+    path = tmp_path / "one.csv"
+    path.write_text("worker,task,label\nann,t1,cat\n")
+    told = invoke(path, "table", tmp_path / "labels.csv").output
+    assert "1 answer to 'label' read from one.csv; none dropped; 1 label written to" in told
+    assert repr(import_labels(path, "table")).endswith("; 1 label)")
+
+
+def test_a_label_studio_worker_without_an_id_goes_by_her_email(tmp_path: Path) -> None:
+    part = {"from_name": "mood", "type": "choices", "value": {"choices": ["good"]}}
+    people = [
+        {"email": "ann@example.org"},
+        {"id": None, "email": "ben@example.org"},
+        {"id": 7, "email": "x"},
+    ]
+    records = [
+        {"id": task, "annotations": [{"completed_by": by, "result": [part]}]}
+        for task, by in enumerate(people)
+    ]
+    path = tmp_path / "export.json"
+    path.write_text(json.dumps(records))
+    found = import_labels(path, "label-studio")
+    assert list(found.worker) == ["ann@example.org", "ben@example.org", "7"]
+
+
 def test_rejected_answers_are_kept_where_asked(tmp_path: Path) -> None:
     output = tmp_path / "labels.csv"
     invoke(EXPORTS / "toloka.tsv", "toloka", output, "--keep-rejected")
@@ -532,9 +557,10 @@ def test_an_output_that_cannot_be_is_a_mistake(tmp_path: Path) -> None:
     same = tmp_path / "labels.csv"
     same.write_text("worker,task,label\nw,t,a\n")
     assert "is an input of this command" in invoke(same, "table", same).stderr
-    missing = invoke(tmp_path / "none.csv", "table", tmp_path / "new.csv")
-    assert missing.exit_code == 2
-    assert "does not exist" in missing.stderr
+    for folder in (tmp_path, tmp_path / "no"):  # the input is told first
+        missing = invoke(folder / "none.csv", "table", folder / "new.csv")
+        assert missing.exit_code == 2
+        assert f"{folder / 'none.csv'} does not exist" in missing.stderr
 
 
 def test_a_name_that_is_no_text_leaves_no_file(tmp_path: Path) -> None:

@@ -340,6 +340,33 @@ def test_the_command_says_what_looks_like_a_mistake(tmp_path: Path) -> None:
     assert "a class is called 'label', as the column is" in told
 
 
+def test_workers_with_names_of_models_are_told_and_shown_as_a_comment(tmp_path: Path) -> None:
+    labels, output = tmp_path / "labels.csv", tmp_path / "settings.toml"
+    rows = "".join(
+        f"{who},t{n},{'ab'[n % (j + 2) > 0]}\n"
+        for j, who in enumerate(("gpt-4o", "ann", "Qwen/Qwen2.5"))
+        for n in range(6)
+    )
+    labels.write_text("worker,task,label\n" + rows)
+    told = init(labels, "--output", output).output
+    assert (
+        "workers who look like language models by name: 'Qwen/Qwen2.5', 'gpt-4o'; models under [input] "
+        "declares those who are\n"
+    ) in told
+    text = output.read_text(encoding="utf-8")
+    assert (
+        '# models = ["Qwen/Qwen2.5", "gpt-4o"]  # workers who look like language models by name'
+        in text
+    )
+    assert "models" not in load_settings(output).input.model_fields_set
+    output.write_text(text.replace("# models = ", "models = "), encoding="utf-8")
+    assert load_settings(output).input.models == ("Qwen/Qwen2.5", "gpt-4o")
+    labels.write_text("worker,task,label,kind\n" + rows.replace("\n", ",model\n"))
+    told = init(labels, "--output", output, "--force").output
+    assert "by name" not in told
+    assert len(load_settings(output).input.models) == 3
+
+
 def test_a_name_that_the_ledger_knows_is_told_with_what_it_has_spent(tmp_path: Path) -> None:
     """Other tables in the same folder would silently share a budget."""
     with open_state(tmp_path / "state") as ledger:

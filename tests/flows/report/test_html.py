@@ -51,3 +51,10 @@ def test_pages_are_the_same_where_nothing_compiled_can_be_kept(
     nowhere = KernelFolders(read=(), write=None, temporary=False)
     monkeypatch.setattr(html, "kernel_folders", lambda _: nowhere)
     assert render_public(folder) == first
+
+
+def test_an_interval_too_narrow_for_whole_tasks_is_not_put_in_words() -> None:
+    """Else a page would say "about 6 of 100 tasks, between 6 and 6"."""
+    parts = html._environment().get_template("parts.html.j2").module
+    assert str(parts.between(0.061, 0.064)) == ""  # type: ignore[attr-defined]
+    assert str(parts.between(0.031, 0.094)) == ", between 3 and 9"  # type: ignore[attr-defined]

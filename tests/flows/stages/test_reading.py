@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +16,9 @@ from flows.cli import app
 from flows.pipeline import run_pipeline
 from flows.proposal import CampaignTables, write_settings
 from flows.run import Crowd
-from flows.settings import load_settings
+from flows.settings import input_settings, load_settings
 from flows.spending import read_statements
-from flows.stages.reading import gold_apart
+from flows.stages.reading import gold_apart, models_apart
 from flows.tables import Gold
 from tests.flows.campaign import toy_crowd, write_small_campaign
 
@@ -192,6 +193,30 @@ def test_gold_of_classes_that_nobody_gave_is_told() -> None:
     given = toy_crowd("nn", gold="a-").labels
     other = Gold(np.array(["t000"]), np.array(["b"]))
     assert "nobody gave a class that gold has, such as 'b'" in gold_apart(Crowd(given, None, other))
+
+
+def test_names_of_models_are_a_doubt_where_nothing_is_declared() -> None:
+    """Models who count as people outvote them; what is declared, also as nobody, is not asked again."""
+    labels = toy_crowd("nn", gold="a-").labels
+    names = np.array(["gpt-4o", *(f"w{n}" for n in range(1, labels.n_workers))])
+    crowd = Crowd(replace(labels, workers=names), None, None)
+    given = input_settings(labels="labels.csv")
+    assert models_apart(crowd, given) == (
+        "; 1 worker looks like a language model by name: name those who are in input.models, where [] "
+        "stands for none"
+    )
+    assert models_apart(Crowd(labels, None, None), given) == ""
+    assert models_apart(crowd, input_settings(labels="labels.csv", models=[])) == ""
+    assert models_apart(replace(crowd, models=("gpt-4o",)), given) == ""
+
+
+def test_a_run_doubts_names_of_models_in_its_first_line_without_naming_them(tmp_path: Path) -> None:
+    settings = write_small_campaign(tmp_path)
+    edit("labels.csv", lambda text: text.replace("w03,", "gpt-4o,"))(tmp_path)
+    told = CliRunner().invoke(app, ["run", str(settings), "--no-prefect"])
+    assert told.exit_code == 0
+    assert "; 1 worker looks like a language model by name" in told.output.splitlines()[0]
+    assert "gpt-4o" not in told.output.splitlines()[0]
 
 
 def total_spent(folder: Path) -> float:

@@ -27,7 +27,7 @@ ben,,dog,
 eve
 ann,t1,Cat,2
 zoe,t2,NaN,1
-zoe,t2,cat,3
+zoe,t2,cat,-4
 q\u200b,t3,1,1
 q,t4,1.0,1
 """
@@ -44,7 +44,7 @@ def test_every_fault_and_doubt_is_told_at_once_with_counts_and_places(tmp_path: 
         ("another label of the same worker and task", 2, "row 5, row 6"),
     ]
     assert [(one.what, one.count, one.example) for one in found.doubts] == [
-        ("seconds that are no number", 1, "x"),
+        ("seconds that are no number, or below 0", 2, "x"),
         ("worker with letters that nobody sees", 1, "q\u200b"),
         ("label that may mean nothing", 1, "NaN"),
         ("spellings of one worker", 1, "'q' = 'q\\u200b'"),

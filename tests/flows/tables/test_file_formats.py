@@ -117,6 +117,10 @@ def test_a_wide_table_has_a_worker_a_column(tmp_path: Path) -> None:
     path.write_text("worker\nann\n")
     with pytest.raises(TableError, match="a column of tasks and one per worker to be wide"):
         read(path, tmp_path / "run", wide=True)
+    path.write_text("worker,task,label\nann,1,cat\nben,1,dog\n")
+    told = r"wide\.csv has a row per label \(worker, task, label\); a wide table has .* leave out --wide"
+    with pytest.raises(TableError, match=told):
+        read(path, tmp_path / "run", wide=True)
 
 
 @pytest.mark.parametrize(

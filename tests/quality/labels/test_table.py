@@ -154,6 +154,20 @@ def test_a_missing_number_is_refused() -> None:
         encode([1, 2, 3], np.array([1.0, 1.0, np.nan]), [0, 0, 1])
 
 
+@pytest.mark.parametrize("column", ["worker", "task", "label"])
+def test_a_cell_with_parts_is_refused_with_its_row_and_column(column: str) -> None:
+    columns: dict[str, list[object]] = {
+        "worker": ["a", "b"],
+        "task": ["t", "t"],
+        "label": ["x", "y"],
+    }
+    columns[column][1] = ["x", "y"]
+    message = f"{column} must be a column of text or of numbers, got a list at row 1 "
+    with pytest.raises(LabelError, match=message) as caught:
+        encode(**columns)
+    assert (caught.value.column, caught.value.row) == (column, 1)
+
+
 def test_a_label_outside_the_classes_is_refused_without_being_shown() -> None:
     with pytest.raises(LabelError, match=r"label at row 1 .*add it to classes") as caught:
         encode(["a", "b"], ["t", "t"], ["yes", "secret"], classes=["yes", "no"])

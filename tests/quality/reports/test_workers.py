@@ -1,5 +1,7 @@
 """The worker report: numbers by their definition, sentences a person can act on."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +11,7 @@ from quality import (
     balanced_penalty,
     conflict_graph,
     encode,
+    filter_dishonest,
     filter_workers,
     load_levels,
     majority_vote,
@@ -82,6 +85,26 @@ def test_reasons_say_what_was_done_and_on_which_evidence() -> None:
         "removed 1st at soft penalty 1, agrees with the consensus on 0% of 3 labels, "
         "0 of 2 right on gold",
         "no conflict task: no evidence",
+    )
+
+
+def test_a_p_value_stands_beside_the_penalty_of_its_round() -> None:
+    rng = np.random.default_rng(0)
+    truth, wrong = rng.integers(2, size=60), rng.random((20, 60)) < 0.2
+    wrong[7] = True
+    worker, task = np.divmod(np.arange(1200), 60)
+    labels = encode(worker, task, (truth ^ wrong).ravel())
+    filtered = filter_dishonest(labels, rng=rng)
+    assert filtered.removed.tolist() == [7]
+    report = worker_report(labels, filtered, majority_vote(labels).posterior)
+    first, last = soft_penalty(labels)[0], soft_penalty(labels.keep_workers(filtered.keep))[0]
+    assert report.reason[0].startswith(
+        f"kept: soft penalty {first:.3g}, when last judged {last:.3g} (p-value {filtered.p_value[0]:.2g})"
+    )
+    removed = replace(filtered, p_value=np.zeros(20))
+    assert (
+        "(p-value < 1e-300)"
+        in worker_report(labels, removed, majority_vote(labels).posterior).reason[7]
     )
 
 

@@ -158,6 +158,14 @@ def test_the_worst_worker_kept_is_named_with_the_reason() -> None:
     assert nobody.p_value.tolist() == [1.0]
 
 
+def test_a_kept_worker_has_the_penalty_that_her_p_value_is_of() -> None:
+    labels = encode(*one_always_wrong())
+    filtered = filter_dishonest(labels, rng=np.random.default_rng(0))
+    last = soft_penalty(labels.keep_workers(filtered.keep))
+    np.testing.assert_array_equal(filtered.penalty[filtered.keep], last[filtered.keep])
+    assert filtered.penalty[7] == filtered.removed_penalty[0]
+
+
 def test_malicious_workers_in_number_are_found() -> None:
     """18 of 60 with 35 labels each; a null widened by them would find next to nobody."""
     labels, adversary = simulated(

@@ -31,6 +31,20 @@ def test_it_says_how_many_and_draws_them_at_random(tmp_path: Path) -> None:
     assert again.read_text() == drawn.read_text()
 
 
+def test_groups_too_small_to_be_corrected_one_by_one_are_told(tmp_path: Path) -> None:
+    settings = str(write_small_campaign(tmp_path))
+    assert "groups are corrected one by one from" in plan(
+        settings, "--width", "0.2", "--price", "8"
+    )
+    told = plan(settings, "--width", "0.5", "--price", "0.3")
+    found = json.loads(plan(settings, "--width", "0.5", "--price", "0.3", "--json"))
+    assert found["n_each"] > 360
+    assert (
+        f"groups are too small to be corrected one by one: that takes {found['n_each']:,} gold tasks in "
+        "each, and there are 360 tasks in all"
+    ) in told
+
+
 def test_random_gold_that_is_there_counts(tmp_path: Path) -> None:
     settings, drawn = write_small_campaign(tmp_path), tmp_path / "more.csv"
     settings.write_text(
