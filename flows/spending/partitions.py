@@ -24,7 +24,6 @@ from jaxtyping import Shaped
 from flows.files import text_parts, write_arrays
 from flows.tables import arrow_array, numpy_array
 from privacy import Ledger
-from quality.labels import sort_codes
 
 __all__ = ["UNREADABLE", "assignments_locked", "grow_partition", "task_digests"]
 
@@ -124,6 +123,8 @@ def _assigned(task: np.ndarray, group: np.ndarray) -> Assigned:
     digest, group = digest[order], group[order]
     texts = arrow_array(group.astype(str, copy=False))
     coded = texts.dictionary_encode()  # by hashes: sorting texts is slow
+    from quality.labels import sort_codes  # numba, which a run where nothing is new does without
+
     by_group, start = sort_codes(numpy_array(coded.indices), len(coded.dictionary))
     cells = np.split(digest[by_group], start[1:-1])
     sets = {

@@ -9,7 +9,7 @@ random is an eighth of a row, and all of one part is soon at hand. One worker an
 >>> prior = np.array([0.5, 0.3, 0.2, 0, 0, 0, 0, 0])
 >>> beliefs = np.empty((1, 8)), np.empty(1)
 >>> evidence = subtype_pass(0, 1, *rows, prior, table, counts, work[0], *beliefs, work[1])
->>> round(np.exp(evidence), 12), counts[0, 8:11]
+>>> round(float(np.exp(evidence)), 12), counts[0, 8:11]
 (0.5, array([0.5, 0.3, 0.2]))
 
 Subtypes that have no tasks are put away: the others move to the front, and the last parts are no longer

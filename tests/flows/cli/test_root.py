@@ -276,8 +276,9 @@ def test_sigterm_ends_a_run_with_one_sentence_and_it_is_cancelled_and_resumed(
     path = write_small_campaign(tmp_path)
     command = [*start, sys.executable, "-m", "flows.cli", "run", str(path), "--no-prefect"]
     run = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    )
+        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "COLUMNS": "200"},
+    )  # fmt: skip
     while not (begun := list(tmp_path.glob("runs/*/workers.parquet"))):
         assert run.poll() is None
         time.sleep(0.01)
