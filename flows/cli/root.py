@@ -70,7 +70,7 @@ TERMINATED = 128 + signal.SIGTERM
 GOES_ON = "what is paid stays paid, and a run goes on from its last whole stage with --resume"
 NEWLINE = "\n"
 SHOWN = 15  # rows on the terminal
-N_OBJECTS = 500_000  # new ones before the collector runs
+N_OBJECTS = 1_000_000  # new ones before the collector runs
 LIVE = {"distributed", "prefect"}  # they have threads, for which an ordinary exit waits
 
 DAY = (

@@ -138,7 +138,7 @@ def run_as_flow(
     }
     try:
         with (
-            embedded_server(home, startup_timeout=startup_timeout) as api_url,
+            embedded_server(home, startup_timeout=startup_timeout, for_one_run=True) as api_url,
             temporary_settings(given | {PREFECT_API_URL: api_url}),
         ):
             return _run(request, lambda run_id: print_line(_where_kept(run_id, home)))

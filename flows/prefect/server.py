@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 __all__ = ["QUIET", "ServerUnavailable", "api_reachable", "embedded_server", "quieten"]
 
@@ -45,7 +45,12 @@ SERVER = {
     "PREFECT_UI_ENABLED": "false",  # starts sooner; a run is looked at after its end
     "PREFECT_API_BLOCKS_REGISTER_ON_START": "false",  # no block is used
     "PREFECT__SERVER_EPHEMERAL": "1",  # no schedulers
+    "PY_KEY_VALUE_DISABLE_BEARTYPE": "true",  # checks of types in a store that Prefect alone calls
+    "PYDANTIC_DISABLE_PLUGINS": "__all__",  # looked for in every package that is installed
 }
+ASKED_BY_A_RUN = (  # prefixes of routes; the last one's are of the root
+    "/flows", "/flow_runs", "/task_runs", "/artifacts", "/v2/concurrency_limits", "/events", "/admin", "",
+)  # fmt: skip
 CONFIGURED_IN = (  # a file, and a word that it holds if it may configure an API
     ("prefect.toml", "url"),
     (".env", "prefect_api_url"),
@@ -53,7 +58,7 @@ CONFIGURED_IN = (  # a file, and a word that it holds if it may configure an API
 )
 DATABASE, LOG = "prefect.db", "server.log"
 OTHERS = 0o077  # a umask: what the server writes is its owner's alone
-N_OBJECTS = 500_000  # new ones before the collector runs
+N_OBJECTS = 1_000_000  # new ones before the collector runs: more than a run makes on its server
 GRACE_SECONDS = 30.0  # enough to finish a database migration
 
 
@@ -109,7 +114,9 @@ def api_reachable(*, timeout: float = 2.0) -> str | None:
 
 
 @contextmanager
-def embedded_server(home: Path, *, startup_timeout: float = 300.0) -> Iterator[str]:
+def embedded_server(
+    home: Path, *, startup_timeout: float = 300.0, for_one_run: bool = False
+) -> Iterator[str]:
     """Run Prefect's server on a free port of this machine's loopback until the block ends.
 
     Parameters
@@ -119,6 +126,9 @@ def embedded_server(home: Path, *, startup_timeout: float = 300.0) -> Iterator[s
         start` shows the run later.
     startup_timeout
         Seconds within which the server must answer.
+    for_one_run
+        Serve what a run asks for and nothing else, which starts sooner: no deployments, blocks,
+        variables, work pools or automations.
 
     Yields
     ------
@@ -148,13 +158,13 @@ def embedded_server(home: Path, *, startup_timeout: float = 300.0) -> Iterator[s
     for path in (home / DATABASE, home / LOG):  # of an earlier version, which others could read
         if path.exists():
             path.chmod(0o600)
-    with _sigterm_exits(), _child(home) as (server, port):
+    with _sigterm_exits(), _child(home, for_one_run) as (server, port):
         _await_health(server, port, home / LOG, startup_timeout)
         yield f"http://127.0.0.1:{port}/api"
 
 
 @contextmanager
-def _child(home: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+def _child(home: Path, for_one_run: bool) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     """Yield the server's process and port, which is bound here so that no other process can take it."""
     environment = {name: value for name, value in os.environ.items() if "PREFECT" not in name}
     environment |= SERVER | {
@@ -164,8 +174,13 @@ def _child(home: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     with socket.socket() as listener, open(home / LOG, "wb", opener=_private) as log:
         listener.bind(("127.0.0.1", 0))
         server = subprocess.Popen(
-            # -P: nothing is imported from this file's folder
-            [sys.executable, "-P", str(Path(__file__).resolve()), str(listener.fileno())],
+            [
+                sys.executable,
+                "-P",  # nothing is imported from this file's folder
+                str(Path(__file__).resolve()),
+                str(listener.fileno()),
+                str(int(for_one_run)),
+            ],
             stdin=subprocess.PIPE,  # the pipe that it watches
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -263,14 +278,14 @@ def _configured_api() -> str | None:
     return None if url is None else url.rstrip("/")
 
 
-def _serve(descriptor: int) -> NoReturn:
+def _serve(descriptor: int, *, for_one_run: bool) -> NoReturn:
     """Serve, in the child, on the listener that the parent bound, until the parent terminates it or ends."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     gc.set_threshold(N_OBJECTS)  # what is imported stays, and a run makes little else
     import uvicorn  # in the child only
 
     config = uvicorn.Config(
-        "prefect.server.api.server:create_app",
+        _application_of_a_run if for_one_run else "prefect.server.api.server:create_app",
         factory=True,
         lifespan="on",
         log_level="error",
@@ -279,6 +294,18 @@ def _serve(descriptor: int) -> NoReturn:
     server = uvicorn.Server(config)
     server.run(sockets=[socket.socket(fileno=descriptor)])
     raise SystemExit(not server.started)
+
+
+def _application_of_a_run() -> Any:
+    """Return Prefect's application with the routes that a run asks for.
+
+    FastAPI makes ready every route that it passes on its way to the one asked for.
+    """
+    from prefect.server.api import server  # in the child only
+
+    routers = (router for router in server.API_ROUTERS if router.prefix in ASKED_BY_A_RUN)
+    server.API_ROUTERS = tuple(routers)  # type: ignore[assignment]
+    return server.create_app()
 
 
 def _end_with_parent() -> None:
@@ -290,4 +317,4 @@ def _end_with_parent() -> None:
 
 
 if __name__ == "__main__":
-    _serve(int(sys.argv[1]))
+    _serve(int(sys.argv[1]), for_one_run=sys.argv[2] == "1")

@@ -28,9 +28,9 @@ MEANS = np.linspace(0.1, 0.97, 18)  # of the honest, from chance (0) to always r
 SIZES = np.geomspace(4, 200, 8)  # a + b of the Beta distribution
 SHARES = np.array([0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5])  # of adversaries, if there are any
 NO_ADVERSARIES = 0.5  # prior chance of that
-FLOOR = 1e-30  # of a worker's likelihood: eight of them can be multiplied
+FLOOR = 1e-30  # of a worker's likelihood
+TOGETHER = 8  # workers whose likelihoods are multiplied before a logarithm; more would underflow
 MAX_FITTED = 20_000  # workers: more of them change no population
-BLOCK = 64  # workers between two looks at which mixtures are left
 # nats behind the best; the mixture that the crowd is drawn from is so once in e**50
 HOPELESS = 50.0
 
@@ -102,7 +102,7 @@ class Candidates:
 def looked_at(asked: Int64[np.ndarray, " asked"]) -> Int64[np.ndarray, " chosen"]:
     """Return whom a population is fitted to, of more than `MAX_FITTED` so many, in an order of no meaning.
 
-    Mixtures are given up on the way through them.
+    Hopeless ones among the candidates are given up on the way through them.
     """
     chosen: np.ndarray = asked[np.random.default_rng(0).permutation(len(asked))[:MAX_FITTED]]
     return chosen
@@ -123,13 +123,12 @@ def fit_population(
     left = np.append(1.0, np.tile(1 - SHARES, n_kinds))
     share = np.append(0.0, np.tile(SHARES, n_kinds))
     kind = np.append(0, np.repeat(np.arange(n_kinds), len(SHARES)))
-    log_likelihood = np.log(np.full(shape, (1 - NO_ADVERSARIES) / (n_kinds * len(SHARES))))
-    log_likelihood[:, 0] = np.log(NO_ADVERSARIES)
-    beta, mixture = np.divmod(np.arange(log_likelihood.size), shape[1])
-    work = np.ones(log_likelihood.size), np.empty(shape[0]), np.empty(n_kinds), np.empty(shape[1])
+    log_likelihood = np.full(shape, log((1 - NO_ADVERSARIES) / (n_kinds * len(SHARES))))
+    log_likelihood[:, 0] = log(NO_ADVERSARIES)
+    work = np.ones(shape), np.empty(n_kinds), np.empty(shape[1])
     _add_log_likelihood(
-        evidence, order, candidates.honest, candidates.adversary, left, share, kind, beta, mixture,
-        *work, log_likelihood,
+        evidence, order, candidates.honest, candidates.adversary, left, share, kind,
+        np.arange(shape[0]), *work, log_likelihood,
     )  # fmt: skip
     weight = np.exp(log_likelihood - log_likelihood.max())
     weight /= weight.sum()
@@ -150,44 +149,60 @@ def step_up_ratio(
 
 @kernel
 def _add_log_likelihood(
-    evidence, order, honest, adversary, left, share, kind, beta, mixture, product, hers, others, added,
+    evidence,
+    order,
+    honest,
+    adversary,
+    left,
+    share,
+    kind,
+    beta,
+    product,
+    others,
+    added,
     log_likelihood,
-) -> None:  # fmt: skip
+) -> None:
     """Add the workers' to each cell: a Beta distribution and a mixture, which is a share of adversaries.
 
-    A cell that is hopelessly behind is given up, and so is a Beta distribution without cells. From
-    `beta` on all but the last is for work; the products are 1 before.
+    A Beta distribution whose mixtures are all hopelessly behind is given up. From `beta` on all but the
+    last is for work: `beta` numbers the distributions, and the products are 1 before.
     """
-    n_cells = len(beta)
+    n_betas, n_mixtures = product.shape
     for place in range(len(order)):
         seen = evidence[order[place]]
         for k in range(len(adversary)):
             others[k] = _dot(adversary[k], seen)
-        for m in range(len(added)):
+        for m in range(n_mixtures):
             added[m] = share[m] * others[kind[m]] + FLOOR
-        last = -1
-        for cell in range(n_cells):
-            b, m = beta[cell], mixture[cell]
-            if b != last:
-                hers[b] = _dot(honest[b], seen)
-                last = b
-            product[cell] *= hers[b] * left[m] + added[m]
-        if place % 8 == 7 or place == len(order) - 1:  # a logarithm for several workers at once
-            for cell in range(n_cells):
-                log_likelihood[beta[cell], mixture[cell]] += log(product[cell])
-                product[cell] = 1.0
-        if place % BLOCK == BLOCK - 1:
-            highest, kept = -inf, 0
-            for cell in range(n_cells):
-                highest = max(highest, log_likelihood[beta[cell], mixture[cell]])
-            for cell in range(n_cells):
-                b, m = beta[cell], mixture[cell]
-                if log_likelihood[b, m] < highest - HOPELESS:
-                    log_likelihood[b, m] = -inf
-                else:
-                    beta[kept], mixture[kept] = b, m
-                    kept += 1
-            n_cells = kept
+        for i in range(n_betas):
+            hers = _dot(honest[beta[i]], seen)
+            for m in range(n_mixtures):
+                product[i, m] *= hers * left[m] + added[m]
+        if place % TOGETHER == TOGETHER - 1 or place == len(order) - 1:
+            highest = -inf
+            for i in range(n_betas):
+                for m in range(n_mixtures):
+                    log_likelihood[beta[i], m] += log(product[i, m])
+                    product[i, m] = 1.0
+                    highest = max(highest, log_likelihood[beta[i], m])
+            n_betas = _kept(beta[:n_betas], highest - HOPELESS, log_likelihood)
+
+
+@kernel
+def _kept(beta, hopeless, log_likelihood) -> int:
+    """Write the Beta distributions with a mixture that is not hopeless to the front; return how many."""
+    n_kept = 0
+    for i in range(len(beta)):
+        b, best = beta[i], -inf
+        for m in range(log_likelihood.shape[1]):
+            best = max(best, log_likelihood[b, m])
+        if best < hopeless:
+            for m in range(log_likelihood.shape[1]):
+                log_likelihood[b, m] = -inf
+        else:
+            beta[n_kept] = b
+            n_kept += 1
+    return n_kept
 
 
 @kernel

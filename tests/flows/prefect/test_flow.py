@@ -22,6 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
+import httpx
 import pytest
 
 from flows import pipeline
@@ -554,6 +555,15 @@ def test_the_block_ends_the_server_on_an_error(kept: Kept) -> None:
     with pytest.raises(KeyError):
         run_that_fails()
     assert not is_healthy(seen[0])
+
+
+@pytest.mark.parametrize(("for_one_run", "deployments"), [(True, 404), (False, 200)])
+def test_a_server_for_one_run_serves_what_a_run_asks_and_no_more(
+    kept: Kept, for_one_run: bool, deployments: int
+) -> None:
+    with embedded_server(kept.home, for_one_run=for_one_run) as url:
+        for what, status in (("flow_runs", 200), ("artifacts", 200), ("deployments", deployments)):
+            assert httpx.post(f"{url}/{what}/filter", json={}).status_code == status
 
 
 def is_healthy(url: str) -> bool:
