@@ -9,9 +9,9 @@ Two pages: expected calibration error and Brier score on the shared sets and on 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import chain, product
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ from scipy.special import expit, logit
 from benchmarks.publish import publish
 from benchmarks.quality.crowd_sets import DATA, FAMILIES, read_set
 from benchmarks.quality.dependence import PANELS, panel_of
+from benchmarks.quality.thinned import LARGE, thinned
 from quality import (
     CrowdLabels,
     RightnessPrior,
@@ -45,6 +46,7 @@ RULES: dict[str, Callable[[CrowdLabels], np.ndarray]] = {
 }
 MODELS = ("DS", "hierarchical DS", "auto")  # whose confidence is calibrated; MV stands beside
 SHOWN = "hierarchical DS"  # of which rivals are shown, and on which spreads are settled
+FIRST_RULES = ("auto", SHOWN)  # a run's default, and a model alone
 N_GOLD = 100
 RIDGE = 0.03  # on standardised columns, every set having the weight of one task
 SPREADS = tuple(product(((0.7, 0.35, 0.35), (1.0, 0.5, 0.5), (2.0, 1.0, 1.0)), (0.5, 1.0, 2.0)))
@@ -75,12 +77,14 @@ class Score(NamedTuple):
     brier: float
 
 
-def look_at(labels: CrowdLabels, gold: np.ndarray, *, models: bool = False) -> Crowd:
-    """Fit every rule to a set; where all workers are models, they have one vote together."""
+def look_at(
+    labels: CrowdLabels, gold: np.ndarray, *, models: bool = False, rules: Iterable[str] = RULES
+) -> Crowd:
+    """Fit rules to a set; where all workers are models, they have one vote together."""
     groups = None
     if models:
         groups = dependent_groups(labels, models=np.arange(labels.n_workers)).group
-    posterior = {rule: fit(labels) for rule, fit in RULES.items()}
+    posterior = {rule: RULES[rule](labels) for rule in rules}
     support = {
         rule: task_support(labels, found, groups=groups) for rule, found in posterior.items()
     }
@@ -255,13 +259,19 @@ def wrong_first(value: np.ndarray, wrong: np.ndarray) -> float:
     return float(wrong[sure].sum() + wrong[level].mean() * (n_first - np.count_nonzero(sure)))
 
 
-def first_row(crowd: Crowd, prior: RightnessPrior) -> list[float]:
-    """Wrong tasks first by the largest class's votes, by the model, and by calibrated confidence."""
-    known, found = crowd.gold >= 0, calibrate_support(crowd.support[SHOWN], prior=prior)
-    wrong = ~crowd.right(SHOWN)
+def first_cells(crowd: Crowd, rule: str, prior: RightnessPrior) -> list[float]:
+    """Wrong tasks, and those first by votes, the model, calibrated confidence, and the last two's product."""
+    known, found = crowd.gold >= 0, calibrate_support(crowd.support[rule], prior=prior)
+    wrong = ~crowd.right(rule)
     share = majority_vote(crowd.labels).posterior.max(axis=1)
-    ranked = (share, found.model, found.confidence)
-    return [len(wrong), wrong.sum(), *(wrong_first(value[known], wrong) for value in ranked)]
+    ranked = (share, found.model, found.confidence, found.confidence * found.model)
+    return [wrong.sum(), *(wrong_first(value[known], wrong) for value in ranked)]
+
+
+def first_row(crowd: Crowd, prior: RightnessPrior) -> list[float]:
+    """The gold tasks, and the cells of the default rule and of one model."""
+    cells = (first_cells(crowd, rule, prior) for rule in FIRST_RULES)
+    return [float((crowd.gold >= 0).sum()), *chain.from_iterable(cells)]
 
 
 def measured(crowd: Crowd, prior: RightnessPrior, n_draws: int) -> dict[str, Score]:
@@ -278,10 +288,17 @@ def measured(crowd: Crowd, prior: RightnessPrior, n_draws: int) -> dict[str, Sco
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--draws", type=int, default=10, help="draws of gold tasks per set")
-    n_draws = parser.parse_args().draws
+    parser.add_argument(
+        "--first", action="store_true", help="the page on the tasks put first alone"
+    )
+    asked = parser.parse_args()
+    n_draws = asked.draws
     crowds = {name: look_at(*read_set(DATA / name)) for family in FAMILIES for name in family}
-    panels = {name: panel_crowd(name) for name in PANELS}
     plain = {family: settled(crowds[n] for n in crowds if n not in family) for family in FAMILIES}
+    publish_first(crowds, plain)  # without gold: the spreads, which are settled next, play no part
+    if asked.first:
+        return
+    panels = {name: panel_crowd(name) for name in PANELS}
     spread = {
         name: np.array([
             by_gold(crowds[name], SHOWN, replace(plain[family], spread=knobs, class_spread=classes), 3).error
@@ -327,22 +344,48 @@ def main() -> None:
     last = (f"floor, {SHOWN}", "above the floor, gold", "two numbers unknown")
     header = ("set", "gold", *found["rte"], *last)
     publish("calibration", "Calibrated confidence, families left out", header, rows, note=note)
-    publish_first({name: first_row(crowd, prior_of[name]) for name, crowd in crowds.items()})
 
 
-def publish_first(found: dict[str, list[float]]) -> None:
-    """Wrong tasks among those that would be labelled next."""
+def publish_first(
+    crowds: dict[str, Crowd], prior_of: dict[tuple[str, ...], RightnessPrior]
+) -> None:
+    """Wrong tasks among those that would be labelled next: of the sets, and of what is left of them."""
+    found = {
+        name: first_row(crowds[name], prior_of[family]) for family in FAMILIES for name in family
+    }
     rows = [
-        (name, f"{n:,.0f}", f"{wrong:.0f}", *(f"{value:.1f}" for value in values))
-        for name, (n, wrong, *values) in found.items()
+        (name, f"{n:,.0f}", *(f"{value:.1f}" for value in values))
+        for name, (n, *values) in found.items()
     ]
-    table = np.array(list(found.values()))
-    ratio = [f"{table[:, at].sum() / table[:, 2].sum():.2f}" for at in (2, 3, 4)]
-    fewer = [str(int((table[:, at] < table[:, 2] - 1e-9).sum())) for at in (2, 3, 4)]
-    rows.append(("all, against the lowest share of votes", "", "", *ratio))
-    rows.append(("sets with fewer than the lowest share of votes", "", "", *fewer))
-    header = ("set", "gold tasks", "wrong", "lowest share of votes", "the model", "confidence")
+    parts: dict[str, list[list[float]]] = {}
+    for family in FAMILIES:
+        for name in (name for name in family if name not in LARGE):
+            for part in thinned(*read_set(DATA / name), 0):
+                if np.count_nonzero(part.gold >= 0) >= N_GOLD:
+                    crowd = look_at(part.labels, part.gold, rules=FIRST_RULES)
+                    parts.setdefault(part.kind, []).append(first_row(crowd, prior_of[family]))
+    rows += against_votes("all", list(found.values()))
+    for kind, lines in parts.items():
+        rows += against_votes(f"{len(lines)} sets with {kind} left", lines)
+    orders = ("wrong", "lowest share of votes", "the model", "confidence", "confidence × the model")
+    header = (
+        "set",
+        "gold tasks",
+        *(f"{rule}, {order}" for rule in FIRST_RULES for order in orders),
+    )
     publish("first_tasks", "Wrong tasks among the first 5 %", header, rows, note=FIRST_NOTE)
+
+
+def against_votes(which: str, lines: list[list[float]]) -> Iterator[tuple[str, ...]]:
+    """How many times the wrong tasks by votes there are, and on how many sets there are fewer."""
+    table = np.array(lines)[:, 1:].reshape(len(lines), len(FIRST_RULES), -1)
+    votes, ranked = table[:, :, 1:2], table[:, :, 1:]
+    for title, figure in (
+        (f"{which}, against the lowest share of votes", ranked.sum(axis=0) / votes.sum(axis=0)),
+        (f"{which}, sets with fewer than it", (ranked < votes - 1e-9).sum(axis=0)),
+    ):
+        cells = (["", *(f"{value:.3g}" for value in of_rule)] for of_rule in figure)
+        yield title, "", *chain.from_iterable(cells)
 
 
 def bounds(error: float, floor: float, two: float) -> tuple[str, str, str]:
@@ -372,9 +415,12 @@ NOTE = (
     "coefficients {knobs} (intercept, odds, votes, shared), spreads {best}."
 )
 FIRST_NOTE = (
-    "Gold tasks whose label by hierarchical DS is wrong, among the first 5 % of them in the order of: the "
-    "largest share of votes, smallest first; the model's own posterior; calibrated confidence without "
-    "gold, its constants settled on the other families. Ties in expectation."
+    "Gold tasks whose label by `auto`, or by hierarchical DS, is wrong, among the first 5 % of them in the "
+    "order of: the largest share of votes, smallest first; the model's own posterior; calibrated confidence "
+    "without gold, its constants settled on the other families; the product of the last two, which "
+    "`next_labels` goes by. Ties in expectation. The last rows are of what one draw leaves of the sets but "
+    "mill: two or three labels a task, half of the workers, or 150 tasks, with 100 gold tasks at least. "
+    "Nothing was chosen on them."
 )
 
 

@@ -81,7 +81,8 @@ def aggregate(run: Run) -> str:
         refused = _models_alone(run, crowd, found, sure)
         believed = sure.believed(found.consensus.posterior)
         confidence = sure.in_label(found.consensus.posterior, found.consensus.label)
-        order = rank_tasks(confidence, found.tasks.n_labels)
+        # the product finds more wrong labels than either: `quality.next_labels`
+        order = rank_tasks(confidence * found.support.model, found.tasks.n_labels)
         known = labels.few_at_hand(keep) if found.kept is None else FewAtHand.of(found.kept)
         run.waits_for("which labels to ask for next")
         plan, planned = plan_next(known, found.consensus, believed, order, run.settings.report)
@@ -457,7 +458,7 @@ def _count_columns(found: Aggregated, order: np.ndarray) -> dict[str, Any]:
 
 
 def _next_rows(found: Aggregated, confidence: np.ndarray, order: np.ndarray) -> Iterator[pa.Table]:
-    """Tasks, the least certain first, with how many workers named each class."""
+    """Tasks, those least believed first, with how many workers named each class."""
     tasks = found.tasks
     for rows in _parts_of(order.size):
         now = order[rows]
@@ -466,6 +467,7 @@ def _next_rows(found: Aggregated, confidence: np.ndarray, order: np.ndarray) -> 
                 "rank": np.arange(rows.start + 1, rows.stop + 1, dtype=np.int32),
                 "task": _names_of(tasks.tasks, now),
                 "confidence": confidence[now],
+                "model_confidence": found.support.model[now],
                 "entropy": tasks.entropy[now],
                 "n_labels": tasks.n_labels[now],
                 **_count_columns(found, now),

@@ -269,20 +269,21 @@ def next_labels(
     *,
     confidence: Float[np.ndarray, " tasks"] | None = None,
 ) -> NextLabels:
-    """Rank tasks by the entropy of their posterior, or by confidence; fewest labels first among equals.
+    """Rank tasks by the entropy of their posterior, or with confidence; fewest labels first among equals.
 
     The entropy is the most information that labels could add about a task, whoever gives them;
-    :func:`~quality.plan_labels` chooses workers as well, and computes the expected information. A
-    model that is overconfident ranks badly: the confidence of :func:`~quality.calibrate` puts more
-    wrong tasks first.
+    :func:`~quality.plan_labels` chooses workers as well, and computes the expected information. The
+    confidence of :func:`~quality.calibrate` times the posterior's largest probability puts more wrong
+    tasks first than either does (``python -m benchmarks.quality.calibration --first``): a model that is
+    overconfident ranks badly, and confidence takes less from a model than some crowds' models know.
 
     Parameters
     ----------
     labels, posterior
         As for :func:`task_report`, errors included.
     confidence
-        Probability that the label of each task is right: the lowest comes first, instead of the
-        largest entropy.
+        Probability that the label of each task is right: the lowest product with the posterior's
+        largest probability comes first, instead of the largest entropy.
 
     Returns
     -------
@@ -301,8 +302,8 @@ def next_labels(
     >>> posterior = majority_vote(labels).posterior
     >>> labels.tasks[next_labels(labels, posterior).task]
     array([3, 2, 1])
-    >>> labels.tasks[next_labels(labels, posterior, confidence=np.array([0.9, 0.7, 0.8])).task]
-    array([2, 3, 1])
+    >>> labels.tasks[next_labels(labels, posterior, confidence=np.array([0.6, 0.9, 0.9])).task]
+    array([3, 1, 2])
     """
     check_posterior(labels, posterior)
     entropy = posterior_entropy(posterior)
@@ -313,12 +314,12 @@ def next_labels(
         known = confidence.shape == (labels.n_tasks,)
         if not (known and np.all((confidence >= 0) & (confidence <= 1))):
             raise ValueError(f"confidence must be {labels.n_tasks} numbers in [0, 1], got others")
-        order = rank_tasks(confidence, n_labels)
+        order = rank_tasks(confidence * posterior.max(axis=1, initial=0.0), n_labels)
     return NextLabels(order, entropy[order], n_labels[order])
 
 
 def rank_tasks(
-    confidence: Float[np.ndarray, " tasks"], n_labels: Int[np.ndarray, " tasks"]
+    belief: Float[np.ndarray, " tasks"], n_labels: Int[np.ndarray, " tasks"]
 ) -> Int32[np.ndarray, " tasks"]:
-    """Return task codes, the lowest confidence first, then the fewest labels, then the lowest code."""
-    return np.lexsort((n_labels, confidence.round(DECIMALS))).astype(np.int32)
+    """Return task codes, those least believed first, then the fewest labels, then the lowest code."""
+    return np.lexsort((n_labels, belief.round(DECIMALS))).astype(np.int32)

@@ -104,9 +104,11 @@ def test_confidence_is_that_of_quality_and_the_model_s_stands_beside(tmp_path: P
     assert facts["confidence"]["after"]["brier"] < facts["confidence"]["before"]["brier"] + 0.02
     assert sum(facts["confidence_histogram"]["counts"]) == len(table)
     first = pq.read_table(folder / "next_labels.parquet").to_pandas()
-    assert first["confidence"].round(12).is_monotonic_increasing
-    by_task = table.set_index("task")["confidence"]
-    assert (first["confidence"].to_numpy() == by_task[first["task"]].to_numpy()).all()
+    belief = first["confidence"] * first["model_confidence"]
+    assert belief.round(9).is_monotonic_increasing
+    by_task = table.set_index("task").loc[first["task"]]
+    for column in ("confidence", "model_confidence"):
+        assert (first[column].to_numpy() == by_task[column].to_numpy()).all()
     assert "How far confidence can be believed" in (folder / "report.html").read_text("utf-8")
 
 

@@ -140,3 +140,11 @@ def test_what_is_no_confidence_does_not_rank(bad: list[float]) -> None:
     labels = encode(["ann", "bob", "ann"], [1, 2, 3], list("xyx"))
     with pytest.raises(ValueError, match=r"confidence must be 3 numbers in \[0, 1\]"):
         next_labels(labels, majority_vote(labels).posterior, confidence=np.array(bad))
+
+
+def test_the_product_of_confidence_and_the_model_ranks() -> None:
+    labels = encode(["ann", "bob", "ann", "ann", "bob"], [1, 1, 2, 3, 3], list("xxxxy"))
+    posterior = np.array([[0.6, 0.4], [1.0, 0.0], [0.9, 0.1]])
+    confidence = np.array([0.9, 0.7, 0.7])
+    ranked = next_labels(labels, posterior, confidence=confidence)
+    assert ranked.task.tolist() == [0, 2, 1]  # .54, .63 and .7
