@@ -14,6 +14,7 @@ import os
 import shlex
 import signal
 import sys
+import threading
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -70,6 +71,7 @@ TERMINATED = 128 + signal.SIGTERM
 GOES_ON = "what is paid stays paid, and a run goes on from its last whole stage with --resume"
 NEWLINE = "\n"
 SHOWN = 15  # rows on the terminal
+AGAIN_SECONDS = 0.05  # before a signal that was lost comes again
 N_OBJECTS = 1_000_000  # new ones before the collector runs
 LIVE = {"distributed", "prefect"}  # they have threads, for which an ordinary exit waits
 
@@ -281,6 +283,22 @@ def _terminate(*_: object) -> None:
     raise _Terminated(TERMINATED)
 
 
+def _come_again(ignored: Any) -> None:
+    """Let SIGTERM or Ctrl-C come once more where Python let neither through, as in a destructor.
+
+    It comes a moment later, from a thread: at once it would be ignored as the first was.
+    """
+    for kind, number in ((_Terminated, signal.SIGTERM), (KeyboardInterrupt, signal.SIGINT)):
+        if isinstance(ignored.exc_value, kind):
+            if number == signal.SIGTERM:
+                signal.signal(number, _terminate)
+            again = threading.Timer(AGAIN_SECONDS, os.kill, (os.getpid(), number))
+            again.daemon = True
+            again.start()
+            return
+    sys.__unraisablehook__(ignored)
+
+
 def show_rows(
     title: str,
     header: list[str],
@@ -371,6 +389,7 @@ def main() -> None:
     beside a thread that goes on, as Prefect's do, DuckDB would list what that thread still holds.
     """
     gc.set_threshold(N_OBJECTS)
+    sys.unraisablehook = _come_again
     _outlive_readers()
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _terminate)
