@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -277,24 +278,33 @@ class _Terminated(SystemExit):
     came = False  # also where a library makes an error of its own of what came through it
 
 
-def _terminate(*_: object) -> None:
+def _terminate(_: int, frame: FrameType | None) -> None:
+    """Raise _Terminated; a moment later where a destructor is at work, which must not be left halfway."""
+    at = frame
+    while at is not None:
+        if at.f_code.co_name == "__del__":
+            _send_again(signal.SIGTERM)
+            return
+        at = at.f_back
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # what ends is not disturbed
     _Terminated.came = True
     raise _Terminated(TERMINATED)
 
 
-def _come_again(ignored: Any) -> None:
-    """Let SIGTERM or Ctrl-C come once more where Python let neither through, as in a destructor.
+def _send_again(number: int) -> None:
+    """Send the signal a moment later, from a thread: at once it would come to the same place."""
+    again = threading.Timer(AGAIN_SECONDS, os.kill, (os.getpid(), number))
+    again.daemon = True
+    again.start()
 
-    It comes a moment later, from a thread: at once it would be ignored as the first was.
-    """
+
+def _come_again(ignored: Any) -> None:
+    """Let SIGTERM or Ctrl-C come once more where Python let neither through, as in a destructor."""
     for kind, number in ((_Terminated, signal.SIGTERM), (KeyboardInterrupt, signal.SIGINT)):
         if isinstance(ignored.exc_value, kind):
             if number == signal.SIGTERM:
                 signal.signal(number, _terminate)
-            again = threading.Timer(AGAIN_SECONDS, os.kill, (os.getpid(), number))
-            again.daemon = True
-            again.start()
+            _send_again(number)
             return
     sys.__unraisablehook__(ignored)
 
