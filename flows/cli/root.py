@@ -299,14 +299,18 @@ def _send_again(number: int) -> None:
 
 
 def _come_again(ignored: Any) -> None:
-    """Let SIGTERM or Ctrl-C come once more where Python let neither through, as in a destructor."""
+    """Let SIGTERM or Ctrl-C come once more where Python let neither through, as in a destructor.
+
+    Once SIGTERM has come, objects that were half made are let go without a word.
+    """
     for kind, number in ((_Terminated, signal.SIGTERM), (KeyboardInterrupt, signal.SIGINT)):
         if isinstance(ignored.exc_value, kind):
             if number == signal.SIGTERM:
                 signal.signal(number, _terminate)
             _send_again(number)
             return
-    sys.__unraisablehook__(ignored)
+    if not _Terminated.came:
+        sys.__unraisablehook__(ignored)
 
 
 def show_rows(
