@@ -1,6 +1,7 @@
 """Calibrated confidence with families of sets left out, and the tasks that it puts first.
 
     python -m benchmarks.quality.calibration
+    python -m benchmarks.quality.calibration --first
 
 Two pages: expected calibration error and Brier score on the shared sets and on panels of models, with
 100 gold tasks and without (`calibration`), and the wrong tasks among the first 5 % (`first_tasks`).

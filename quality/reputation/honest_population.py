@@ -149,19 +149,8 @@ def step_up_ratio(
 
 @kernel
 def _add_log_likelihood(
-    evidence,
-    order,
-    honest,
-    adversary,
-    left,
-    share,
-    kind,
-    beta,
-    product,
-    others,
-    added,
-    log_likelihood,
-) -> None:
+    evidence, order, honest, adversary, left, share, kind, beta, product, others, added, log_likelihood
+) -> None:  # fmt: skip
     """Add the workers' to each cell: a Beta distribution and a mixture, which is a share of adversaries.
 
     A Beta distribution whose mixtures are all hopelessly behind is given up. From `beta` on all but the

@@ -299,14 +299,19 @@ def test_sigterm_ends_a_run_with_one_sentence_and_it_is_cancelled_and_resumed(
 
 
 IN_A_DESTRUCTOR = """
-import os, signal, sys, time
+import os, sys, time, weakref
 from flows.cli import root
+def come(*_):
+    os.kill(os.getpid(), int(sys.argv.pop()))
+    time.sleep(0.01)
 class Held:
     def __del__(self):
-        os.kill(os.getpid(), int(sys.argv.pop()))
-        time.sleep(0.01)
+        come()
+class Seen:
+    pass
 def let_go():
-    held = Held()
+    held = Held() if sys.argv.pop() == "destructor" else Seen()
+    watched = weakref.ref(held, come) if type(held) is Seen else None
     del held
     time.sleep(60)
 root.app = let_go
@@ -315,10 +320,13 @@ root.main()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_in_a_destructor_ends_the_command_as_any_other(number: signal.Signals) -> None:
-    """Python ignores what a destructor raises, with a traceback: the run would go on to its end."""
+@pytest.mark.parametrize("where", ["destructor", "callback"])
+def test_a_signal_in_a_destructor_ends_the_command_as_any_other(
+    where: str, number: signal.Signals
+) -> None:
+    """Python ignores what is raised there, with a traceback: the run would go on to its end."""
     done = subprocess.run(
-        [sys.executable, "-c", IN_A_DESTRUCTOR, str(int(number))],
+        [sys.executable, "-c", IN_A_DESTRUCTOR, str(int(number)), where],
         cwd=ROOT, capture_output=True, text=True, timeout=50,
     )  # fmt: skip
     assert "ignored" not in done.stderr
