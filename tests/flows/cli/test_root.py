@@ -321,6 +321,7 @@ root.main()
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("where", ["destructor", "callback"])
+@pytest.mark.usefixtures("ctrl_c")
 def test_a_signal_in_a_destructor_ends_the_command_as_any_other(
     where: str, number: signal.Signals
 ) -> None:
