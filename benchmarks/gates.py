@@ -2,7 +2,7 @@
 
     python -m benchmarks.gates
 
-Exits with 1 if a gate fails. CPU time of both sides on the same crowd, of 100,000 labels unless said: the
+Exits with 1 if a gate fails. CPU time of both sides on the same crowd, of 100,000 labels by default: the
 noise of a shared machine affects both, and every gate leaves room for the rest of it.
 """
 

@@ -1,4 +1,4 @@
-"""Who said what, how far to believe whom: labels in; consensus, reputation and reports out.
+"""Labels in; consensus, reputation and reports out: who answered what, and how far to believe it.
 
 >>> from quality import dawid_skene, encode
 >>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("xxyyyy"))

@@ -131,7 +131,7 @@ def outcomes(folder: Path, port: str) -> list[list[str]]:
 
 
 def aggregate(home: Path, address: str, output: Path) -> str:
-    """Return "written", or what the command said on its standard error."""
+    """Return "written", or the command's standard error."""
     words = ("aggregate", address, "--aggregator", "majority_vote", "--output", str(output))
     told = run(home, "-m", "flows.cli", *words)
     return "written" if told.returncode == 0 else told.stderr.strip()

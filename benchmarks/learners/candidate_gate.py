@@ -278,7 +278,7 @@ def campaign(analyst: Callable[[np.random.Generator], Analyst], ask: Ask, seed: 
 
 
 def ways_of() -> dict[str, tuple[Callable[[int], Ask], str]]:
-    """The holdouts, and what can be said of each before."""
+    """The holdouts, and what is known of each beforehand."""
     plain, equal = plain_folds(), limit_folds(honest_shortfall())
     step = best_step(n=N, n_models=CANDIDATES, level=LEVEL)
     promised = ladder_error(step, n=N, n_models=CANDIDATES, level=LEVEL)
@@ -346,7 +346,7 @@ The columns:
 
 - Overstatement is the reported score less the true one. The largest is of all scores that a campaign reports;
   its 95 % quantile is over campaigns.
-- Stated is what can be said of it before, seen what came of it here.
+- Stated is what is known of it beforehand, seen what came of it here.
 - Valid scores are above the truth by .01 at most.
 
 The analysts:

@@ -1,4 +1,4 @@
-"""Class ratios of unlabelled groups from shares as the crowd said them, and from shares corrected by gold.
+"""Class ratios of unlabelled groups from shares of the crowd's labels, and from shares corrected by gold.
 
 ``python -m benchmarks.learners.corrected_ratios`` corrupts the labels of the sets of `class_ratios` as the
 shared sets' crowds err. ``--repetitions 2`` draws bags, errors, gold and noise as often for each crowd.
@@ -48,7 +48,7 @@ def crowds(k: int, at_most: int) -> dict[str, np.ndarray]:
 def errors(
     one: Problem, confusion: np.ndarray, rng: np.random.Generator
 ) -> tuple[float, float, float]:
-    """L1 errors from said, corrected and true shares."""
+    """L1 errors from the crowd's, corrected and true shares."""
     k, sizes = len(confusion), np.array([len(label) for label in one.labels])
     said = [corrupted(label, confusion, rng) for label in one.labels]
     counts = np.array([np.bincount(label, minlength=k) for label in said])

@@ -102,7 +102,7 @@ def rejected(
     kind: str,
     draws: int,
 ) -> float:
-    """Share of unlabelled groups that are said to be no mixtures."""
+    """Share of unlabelled groups that the test calls no mixtures."""
     found = [
         model.p_value(unlabelled(model, kind, rng)) < FIT_LEVEL
         for model, rng in models(make, n_classes, noise, draws // EACH)

@@ -46,7 +46,7 @@ def main() -> None:
         ["path, one value per record", "questions a second"],
         rows,
         note=(
-            f"{N:,} records, values computed beforehand, one question at a time where not said "
+            f"{N:,} records, values computed beforehand, one question at a time unless stated "
             "otherwise, best of three runs. Algorithm: the mechanism's own step, with noise from a seeded "
             "generator. Ledger: noise from OpenDP's exact sampler, one transaction that stores the answer "
             "and the secret state after it, SQLite file; waiting for the disk is not "

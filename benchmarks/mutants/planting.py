@@ -164,7 +164,7 @@ class Alive:
         """Give functions of a file the code of a tree, where it differs; return these."""
         planted = compile(tree, str(path), "exec", dont_inherit=True)
         codes = list(_codes(planted))
-        n_there = Counter(map(_place, codes))  # two lambdas of one line are not told apart
+        n_there = Counter(map(_place, codes))  # two lambdas of one line look the same
         new = {_place(one): one for one in codes if n_there[_place(one)] == 1}
         found = [
             one

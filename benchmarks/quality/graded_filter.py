@@ -144,7 +144,7 @@ def main() -> None:
         rows,
         note=(
             f"{N_WORKERS} workers, {N_LABELS} labels a task, {FIVE.n_tasks} tasks (96 where a worker has 12 "
-            f"labels), {given.crowds} crowds a row; grades are equally frequent where nothing is said. A "
+            f"labels), {given.crowds} crowds a row; grades are equally frequent by default. A "
             f"wrong grade of an honest worker is {DECAY:g} times as frequent with each grade farther off. "
             f"False removal rate {RATE:g}: the chance to lose anybody where nobody is dishonest. By "
             "distance: weighted penalties, judged by graders; without: as for names. Seeds are fixed. The "

@@ -63,7 +63,7 @@ def collusion_pairs(
     """Test every pair of workers for shared labels that look wrong.
 
     A label looks wrong if four fifths of the task's workers *other than the two* gave another; where
-    they agree less nothing is said, since their majority is too often wrong itself, and every right
+    they agree less nothing is reported, since their majority is too often wrong itself, and every right
     label then looks wrong. Given how often each of the two looks wrong, the tasks on which both do
     are a random draw if they are independent: a hypergeometric count, one for every level of the
     others' disagreement, since honest workers err together on hard tasks. The p-value is exact for

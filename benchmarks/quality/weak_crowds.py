@@ -66,7 +66,7 @@ def crowd(kind: Kind, seed: int) -> tuple[CrowdLabels, np.ndarray]:
 
 
 def measure(kind: Kind) -> list[tuple[str, ...]]:
-    """A row for each rule: right, the model's word, and what is said, over the seeds."""
+    """A row for each rule: share right, the model's confidence, and the adjusted one, over the seeds."""
     found: dict[str, list[tuple[float, float, float]]] = {rule: [] for rule in RULES}
     weights = []
     for seed in range(SEEDS):

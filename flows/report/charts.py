@@ -398,7 +398,7 @@ def _columns(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[f
 
 
 def _end(groups: Sequence[Mapping[str, Any]]) -> float:
-    """Return the end of an axis of shares, at which small ones can be told apart."""
+    """Return the end of an axis of shares, chosen so that small ones can be distinguished."""
     ends = [cell["high"] for row in groups for cell in row["cells"]]
     highest = max(1.0 if end is None else end for end in ends)
     return next((end for end in ENDS if highest <= end), ENDS[-1])

@@ -96,7 +96,7 @@ class LabelCheck:
         return int(rows) + len(self.table.torn)
 
     def clean(self, *, merge: bool = False) -> dict[str, list[str]]:
-        """Return the columns of the rows without fault, cells trimmed; seconds that are none are blank.
+        """Return the columns of the rows without fault, cells trimmed; seconds that are no numbers blank.
 
         With `merge` each label has the spelling that most rows have.
         """

@@ -83,7 +83,7 @@ def read_seconds(
     return found
 
 
-MODEL = "model"  # what a column `kind` says of a worker that is none of the people
+MODEL = "model"  # the cell of a column `kind` for a worker who is not a person
 
 
 def read_models(path: Path) -> tuple[str, ...]:

@@ -304,7 +304,7 @@ class MixtureFit:
     square is distributed as the squares of normals weighted by the eigenvalues of S(r) (`squares_tail`).
     The r at which both are taken leaves least of ||m - mu r||^2 beyond the labelled bags' part of its
     expectation (the corrected H of `MatchedMeans`): the excess at the true ratio is no less. Where classes
-    are hardly told apart, that r may be far from the true one and S(r) too small, so the most lenient
+    hardly differ, that r may be far from the true one and S(r) too small, so the most lenient
     of it and of all single classes counts. Points of a class never seen, or shifted features, put m off
     every mu r; a shift that turns one mixture into another cannot be seen.
 

@@ -70,7 +70,7 @@ from quality.aggregation.majority import (
     weights_of_voters,
 )
 from quality.aggregation.mmsr_pairs import Mmsr, fit_skills, mmsr, skill_log_odds
-from quality.aggregation.passes import exp_digamma
+from quality.aggregation.passes import exp_digammas
 from quality.aggregation.penalty_weights import PenaltyVote, penalty_vote
 from quality.aggregation.sharded_em import (
     Posterior,
@@ -118,7 +118,7 @@ __all__ = [
     "dawid_skene_by_shards",
     "decide",
     "ebcc",
-    "exp_digamma",
+    "exp_digammas",
     "fit_glad",
     "fit_skills",
     "glad",

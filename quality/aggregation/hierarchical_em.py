@@ -362,9 +362,11 @@ def _write_few_shares(counts, pseudo, zero, table) -> None:
         for at in range(n_classes * n_classes):
             truth, place = at % n_classes, np.uint64(first + at)
             mass = PUT(mass, truth, mass[truth] + (counts[place] + pseudo[at]))
+        for truth in range(n_classes):  # a division takes as long as several products
+            mass = PUT(mass, truth, 1.0 / mass[truth])
         for at in range(n_classes * n_classes):
             place = np.uint64(first + at)
-            table[place] = (counts[place] + pseudo[at]) / mass[at % n_classes]
+            table[place] = (counts[place] + pseudo[at]) * mass[at % n_classes]
 
 
 @kernel

@@ -20,7 +20,7 @@ from jaxtyping import Bool, Float64, Int, Int16
 from quality.aggregation.consensus import Result, decide
 from quality.aggregation.em import EMFit, MStep, fit_table, uniform
 from quality.aggregation.hierarchical_em import TableRoom
-from quality.aggregation.passes import UNROLLED, coins_pay, exp_digamma
+from quality.aggregation.passes import STRIP, UNROLLED, coins_pay, exp_digamma, exp_digammas
 from quality.argument_types import check_arguments
 from quality.labels import CrowdLabels, bring_near, of_voters
 from quality.parallel import Progress, kernel
@@ -177,9 +177,6 @@ def _split(
     return known.sum(axis=1), given - known
 
 
-N_KEPT = 64  # numbers of labels: many workers have as many as others
-
-
 class _KnowOrGuess:
     """The M step: P(label | truth) of each worker from expected counts, and from what it was before."""
 
@@ -193,73 +190,87 @@ class _KnowOrGuess:
         self, counts: Float64[np.ndarray, "workers answers truths"]
     ) -> Float64[np.ndarray, "workers answers truths"]:
         table = self.room.like(counts)
-        _know_or_guess(
-            counts,
-            self.competence_prior,
-            self.strategy_prior,
-            self.know,
-            self.guess,
-            self.strategy,
-            np.empty(self.strategy.shape[1]),
-            np.zeros(N_KEPT),
-            table,
-        )
+        priors = self.competence_prior, self.strategy_prior
+        _know_or_guess(counts, *priors, self.know, self.guess, self.strategy, table)
         return table
 
 
 @kernel
-def _know_or_guess(
-    counts, competence_prior, strategy_prior, know, guess, strategy, guessed, of_all, table
-) -> None:
+def _know_or_guess(counts, competence_prior, strategy_prior, know, guess, strategy, table) -> None:
     """Write the M step: parameters anew in their places, by what they were, and the table.
 
-    A parameter is the exponential of the expected logarithm of a probability that is Dirichlet.
-    `guessed` is for work, and so is `of_all`, which keeps what several workers need.
+    A parameter is the exponential of the expected logarithm of a probability that is Dirichlet. The
+    numbers of `STRIP` workers are taken together, for instructions that take several at once.
     """
     n_workers, n_classes = strategy.shape
-    has_coins = counts.shape[1] == 2 * n_classes
     few = n_classes <= UNROLLED  # work is done for nothing sooner than a branch is foreseen
-    absent = exp_digamma(strategy_prior)
-    for worker in range(n_workers):
-        n_known = n_guessed = 0.0
-        for answer in range(n_classes):
-            habit = guess[worker] * strategy[worker, answer]
-            given = 0.0
-            if has_coins:
-                known = counts[worker, 2 * answer, 0]
-                given = known + counts[worker, 2 * answer + 1, 0]
-            else:
-                known = counts[worker, answer, answer]
-                for truth in range(n_classes):
-                    given += counts[worker, answer, truth]
-            if few or known != 0.0:  # most workers give few of many classes
-                known *= know[worker] / (know[worker] + habit)
-            n_known += known
-            guessed[answer] = given - known
-            n_guessed += guessed[answer]
-        n_given = round(n_known + n_guessed)
-        if n_given >= len(of_all):
-            total = exp_digamma(n_given + 2.0 * competence_prior)
+    of_classes, absent = n_classes * strategy_prior, exp_digamma(strategy_prior)
+    before = strategy_prior if few else 0.0
+    of_competence, of_strategy = np.ones(STRIP), np.ones(STRIP)
+    for first in range(0, n_workers, STRIP):
+        last = min(first + STRIP, n_workers)
+        for worker in range(first, last):
+            n_known, n_guessed = _split_labels(
+                counts[worker], know[worker], guess[worker], few, before, strategy[worker]
+            )
+            know[worker], guess[worker] = n_known + competence_prior, n_guessed + competence_prior
+            of_competence[worker - first] = n_known + n_guessed + 2.0 * competence_prior
+            of_strategy[worker - first] = n_guessed + of_classes
+        exp_digammas(know[first:last], competence_prior >= 1.0)
+        exp_digammas(guess[first:last], competence_prior >= 1.0)
+        exp_digammas(of_competence, competence_prior >= 0.5)
+        exp_digammas(of_strategy, of_classes >= 1.0)
+        if few:
+            exp_digammas(strategy[first:last].reshape(-1), strategy_prior >= 1.0)
+        for worker in range(first, last):
+            know[worker] /= of_competence[worker - first]
+            guess[worker] /= of_competence[worker - first]
+            share = 1.0 / of_strategy[worker - first]
+            for answer in range(n_classes):
+                habit = strategy[worker, answer]
+                if not few:
+                    habit = exp_digamma(habit + strategy_prior) if habit != 0.0 else absent
+                strategy[worker, answer] = habit * share
+            _write_chances(know[worker], guess[worker], strategy[worker], table[worker])
+
+
+@kernel(forceinline=True)
+def _split_labels(counts, know, guess, few, before, strategy) -> tuple[float, float]:
+    """Return how many labels a worker knew and guessed; write those guessed of each class, and `before`.
+
+    `strategy` is hers until then.
+    """
+    n_classes, n_known, n_guessed = len(strategy), 0.0, 0.0
+    for answer in range(n_classes):
+        habit, given = guess * strategy[answer], 0.0
+        if len(counts) == 2 * n_classes:  # coins
+            known = counts[2 * answer, 0]
+            given = known + counts[2 * answer + 1, 0]
         else:
-            if of_all[n_given] == 0.0:
-                of_all[n_given] = exp_digamma(n_given + 2.0 * competence_prior)
-            total = of_all[n_given]
-        know[worker] = exp_digamma(n_known + competence_prior) / total
-        guess[worker] = exp_digamma(n_guessed + competence_prior) / total
-        share = 1.0 / exp_digamma(n_guessed + n_classes * strategy_prior)
-        for answer in range(n_classes):
-            habit = absent * share
-            if few or guessed[answer] != 0.0:
-                habit = exp_digamma(guessed[answer] + strategy_prior) * share
-            strategy[worker, answer] = habit
-            habit *= guess[worker]
-            if has_coins:
-                table[worker, 2 * answer, 0] = habit + know[worker]
-                table[worker, 2 * answer + 1, 0] = habit
-                continue
+            known = counts[answer, answer]
             for truth in range(n_classes):
-                table[worker, answer, truth] = habit
-            table[worker, answer, answer] += know[worker]
+                given += counts[answer, truth]
+        if few or known != 0.0:  # most workers give few of many classes
+            known *= know / (know + habit)
+        n_known += known
+        n_guessed += given - known
+        strategy[answer] = given - known + before
+    return n_known, n_guessed
+
+
+@kernel(forceinline=True)
+def _write_chances(know, guess, strategy, table) -> None:
+    """Write P(label | truth) of a worker, in a matrix or in coins."""
+    n_classes = len(strategy)
+    for answer in range(n_classes):
+        habit = guess * strategy[answer]
+        if len(table) == 2 * n_classes:
+            table[2 * answer, 0] = habit + know
+            table[2 * answer + 1, 0] = habit
+            continue
+        for truth in range(n_classes):
+            table[answer, truth] = habit
+        table[answer, answer] += know
 
 
 def _mean(pseudo: Float64[np.ndarray, "workers kinds"]) -> Float64[np.ndarray, "workers kinds"]:

@@ -30,7 +30,7 @@ class RankIntervals:
     best, worst
         The places it may have, at the level asked for, for all items at once.
     threshold
-        How many standard errors two scores must be apart to be told apart.
+        How many standard errors two scores must be apart to count as different.
     """
 
     rank: Int64[np.ndarray, " items"]
@@ -88,7 +88,7 @@ def rank_intervals(
     variance = np.diagonal(covariance)
     error = np.sqrt(np.maximum(variance[:, None] + variance[None, :] - 2 * covariance, 0.0))
     np.fill_diagonal(error, np.inf)
-    error[error == 0] = np.inf  # such items cannot be told apart by draws; their order is not sure
+    error[error == 0] = np.inf  # draws cannot distinguish such items; their order is not sure
     root, basis = np.linalg.eigh(covariance)
     factor = basis * np.sqrt(np.maximum(root, 0.0))
     largest = []

@@ -77,7 +77,7 @@ class Support:
         where `alike` is.
     guess
         Share of the votes, on tasks that have two, which the label's class has: how often it would be
-        right if votes said nothing of their tasks; NaN where no task has two.
+        right if votes were uninformative; NaN where no task has two.
     """
 
     label: Int16[np.ndarray, " tasks"]

@@ -16,7 +16,7 @@ the truth by confusion matrices of their own, shrunk to the crowd's; pasters rep
 labels are evidence about the source as far as the two turn out to agree: all of it where they are of
 the model that was pasted, little where they are of another. Of four workers or fewer only one can paste,
 with nobody who has answers in common with her: there it is judged who is liker the reference than her
-colleagues are (:func:`quality.dependence.tetrads.likeness`), and without a reference nothing is said.
+colleagues are (:func:`quality.dependence.tetrads.likeness`), and without a reference nothing is reported.
 """
 
 from dataclasses import dataclass, replace
@@ -120,7 +120,7 @@ def pasted_answers(
     or with another model's, they are found by common answers alone, for which each needs some twenty
     labels on tasks where others paste too (``python -m benchmarks.quality.pasting``). One who is alone in
     pasting has none: whatever she pastes has the likelihood of an honest worker's answers who errs as
-    the model does. So she cannot be told without a reference, however many her labels, nor by a
+    the model does. So she cannot be identified without a reference, however many her labels, nor by a
     reference that agrees with the pasted model no more than people do; and of five workers or more,
     where common answers are looked for, she can be missed unless the reference is what she pastes.
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float64, Int, Int64
 
-from quality.aggregation import Stop, check_em, check_smoothing, exp_digamma
+from quality.aggregation import Stop, check_em, check_smoothing, exp_digammas
 from quality.labels import CrowdLabels, NamedClasses, NamedPosterior, name_classes, of_voters
 from quality.many_classes.named_votes import NamedConsensus, as_consensus
 from quality.parallel import Progress, counter, kernel
@@ -217,15 +217,9 @@ class _Habits:
 
 
 def _exp_digammas(x: Float64[np.ndarray, " some"]) -> Float64[np.ndarray, " some"]:
-    found = np.empty(len(x))
-    _write_exp_digammas(np.asarray(x, dtype=np.float64), found)
+    found = np.array(x, dtype=np.float64)
+    exp_digammas(found, False)
     return found
-
-
-@kernel
-def _write_exp_digammas(x, found) -> None:
-    for at in range(len(x)):
-        found[at] = exp_digamma(x[at])
 
 
 def _known(

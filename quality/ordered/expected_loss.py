@@ -67,7 +67,7 @@ def least_loss(posterior: Float64[np.ndarray, "tasks classes"], loss: Loss) -> D
     Decision(label=array([0], dtype=int16), tied=array([ True]))
     """
     n_classes = posterior.shape[1]
-    loss_table(loss, 1)  # a name that is none is refused
+    loss_table(loss, 1)  # an unknown name is refused
     if loss == "zero_one":
         return Decision(*decide(posterior))
     places = np.arange(n_classes)

@@ -158,7 +158,7 @@ def filter_dishonest(
     distribution, and gives every wrong answer equally often; at most half of the crowd are
     adversaries, and these guess or are mostly wrong. A worker's p-value takes the labels of the
     others as given. It is multiplied by the fitted share of honest workers, as Storey does. Where
-    nearly half of the crowd is fitted as adversaries the honest part cannot be told from the
+    nearly half of the crowd is fitted as adversaries the honest part cannot be distinguished from the
     other, and the filter stops: so it goes where adversaries in a minority give most labels.
 
     **Guarantees.** Workers without conflict tasks are not flagged. No task falls below

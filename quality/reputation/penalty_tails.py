@@ -48,11 +48,11 @@ COARSEST = 11 * EXACT * (EXACT + 1)  # sums and numbers of tasks, at the coarses
 APART = 64.0  # between sums of other numbers of tasks, more than any sum
 N_MOMENTS = 15
 BLOCK = 50_000  # workers with a normal tail at once
-SMALLEST = 1e-300  # of the chances told: below it doubles lose their digits, and end in 0
+SMALLEST = 1e-300  # chance returned: below it doubles lose their digits, and end in 0
 
 
 def chance_words(what: str, chance: float) -> str:
-    """Return a chance to two digits after its name; one too small for a double is never told as 0.
+    """Return a chance to two digits after its name; one too small for a double is never shown as 0.
 
     >>> chance_words("p-value", 0.0532), chance_words("p-value", 0.0)
     ('p-value 0.053', 'p-value < 1e-300')

@@ -48,7 +48,7 @@ def prune(
         kept = chosen.keep_runs if keep is None else keep
         if kept is None:
             raise SettingsError(
-                'how many runs to keep must be said: --keep 20, --keep "90 days", or keep_runs in the '
+                'how many runs to keep must be given: --keep 20, --keep "90 days", or keep_runs in the '
                 "settings"
             )
         gone = (runs_to_prune if dry_run else prune_runs)(chosen, kept)

@@ -2,9 +2,11 @@
 
 from quality.aggregation.passes.coins import coin_pass, coin_vote, coins_pay
 from quality.aggregation.passes.dirichlet import (
+    STRIP,
     dirichlet_moved,
     dirichlet_weights,
     exp_digamma,
+    exp_digammas,
     subtype_weights,
 )
 from quality.aggregation.passes.em_pass import (
@@ -24,7 +26,7 @@ from quality.aggregation.passes.subtypes import (
 )
 
 __all__ = [
-    "LANES", "PUT", "UNROLLED", "class_posterior", "coin_pass", "coin_vote", "coins_pay", "deal",
-    "dirichlet_moved", "dirichlet_weights", "exp_digamma", "find_rows", "in_lines", "majority_pass",
-    "narrow", "subtype_pass", "subtype_weights", "task_pass", "whole_lanes", "wide_pass",
+    "LANES", "PUT", "STRIP", "UNROLLED", "class_posterior", "coin_pass", "coin_vote", "coins_pay", "deal",
+    "dirichlet_moved", "dirichlet_weights", "exp_digamma", "exp_digammas", "find_rows", "in_lines",
+    "majority_pass", "narrow", "subtype_pass", "subtype_weights", "task_pass", "whole_lanes", "wide_pass",
 ]  # fmt: skip

@@ -26,7 +26,8 @@ from quality.aggregation.passes.lanes import (
 from quality.parallel import kernel
 
 __all__ = [
-    "dirichlet_moved", "dirichlet_weights", "exp_digamma", "exp_digamma_past_one", "subtype_weights",
+    "STRIP", "dirichlet_moved", "dirichlet_weights", "exp_digamma", "exp_digamma_past_one", "exp_digammas",
+    "subtype_weights",
 ]  # fmt: skip
 
 STRIP = 32  # workers whose numbers are taken together: many enough for wide instructions, and near
@@ -78,8 +79,8 @@ def exp_digamma(x: float) -> float:
 
 
 @kernel(fused=True)
-def _exp_digammas(numbers, is_past_one) -> None:
-    """Replace numbers by exp(digamma) of them."""
+def exp_digammas(numbers, is_past_one) -> None:
+    """Replace numbers above 0 by exp(digamma) of them; say whether all are at least 1."""
     if is_past_one:
         for at in range(len(numbers)):
             numbers[at] = exp_digamma_past_one(numbers[at])
@@ -125,8 +126,8 @@ def dirichlet_weights(
                 after[start[first] * LANES : start[last] * LANES],
                 total[: (last - first) * LANES],
             )
-            _exp_digammas(theirs, is_past_one)
-            _exp_digammas(of_them, is_past_one)
+            exp_digammas(theirs, is_past_one)
+            exp_digammas(of_them, is_past_one)
             for worker in range(first, last):
                 column = np.uint64((worker - first) * LANES)
                 scale = divided(filled(1.0), lanes_at(total, column))
@@ -199,7 +200,7 @@ def subtype_weights(
     for code in range(n_classes):
         total += classes[code]
     numbers[-1] = total
-    _exp_digammas(numbers, min(class_prior, subtypes_prior / n_subtypes) >= 1.0)
+    exp_digammas(numbers, min(class_prior, subtypes_prior / n_subtypes) >= 1.0)
     for code in range(n_classes):
         classes[code] /= numbers[-1] * subtypes[code]
     for at in range(n_truths):

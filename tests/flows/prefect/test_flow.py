@@ -1,4 +1,4 @@
-"""The run as a Prefect flow: the same files, nothing private told, and no server left behind.
+"""The run as a Prefect flow: the same files, nothing private sent, and no server left behind.
 
 One run on an embedded server leaves its home to the tests after it; stages are tiny, so that what is
 measured is the wrapping. Servers start in subprocesses, which is what the module's time goes to.

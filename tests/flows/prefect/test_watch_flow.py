@@ -1,4 +1,4 @@
-"""Micro-batches as a Prefect flow: its state goes on from run to run, and Prefect is told no row."""
+"""Micro-batches as a Prefect flow: its state goes on from run to run, and Prefect receives no row."""
 
 from __future__ import annotations
 

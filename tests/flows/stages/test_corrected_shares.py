@@ -44,7 +44,7 @@ def campaign(
 
 
 def published(settings: Settings) -> tuple[Run, str]:
-    """A run as far as the published proportions, and what that stage said."""
+    """A run as far as the published proportions, and that stage's line."""
     run = open_run(settings)
     return run, [run_stage(stage, run) for stage in STAGES[: PUBLISH + 1]][-1]
 

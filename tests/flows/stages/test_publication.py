@@ -33,7 +33,7 @@ def planned_campaign(folder: Path, *, n_planned: int, delta: float = 1e-6) -> Se
 
 
 def published(settings: Settings) -> tuple[Run, str]:
-    """A run as far as the published proportions, and what that stage said."""
+    """A run as far as the published proportions, and that stage's line."""
     run = open_run(settings)
     return run, [run_stage(stage, run) for stage in STAGES[: PUBLISH + 1]][-1]
 

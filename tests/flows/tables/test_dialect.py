@@ -1,4 +1,4 @@
-"""How files are written: what is found out, what is said about it, and what a user says instead."""
+"""How files are written: what is detected, what is reported of it, and what a user sets instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables that arrive in several files: one table in the order of their names, faults told by file."""
+"""Tables that arrive in several files: one table in the order of their names, faults named by file."""
 
 from __future__ import annotations
 

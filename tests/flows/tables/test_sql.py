@@ -233,7 +233,7 @@ def test_a_row_more_is_something_new_and_the_same_rows_are_not(
 
 
 def test_a_query_is_imported_under_mapped_names(database: str, tmp_path: Path) -> None:
-    """Skipped answers are dropped; the address is told by the variable's name alone."""
+    """Skipped answers are dropped; the variable's name alone stands for the address."""
     path, output = query(tmp_path, "SELECT * FROM crowd ORDER BY item, who"), tmp_path / "l.csv"
     asked = ["import", str(path), "--format", "sql", "--output", str(output)]
     mapped = ["--map", "worker=who,task=item,label=said"]

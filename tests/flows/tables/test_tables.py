@@ -256,7 +256,7 @@ def test_white_space_alone_is_blank(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
 def test_broken_numbers_are_read_as_they_are_written(tmp_path: Path, kind: pa.DataType) -> None:
-    """A feature of 0.1 is 0.1, in single precision too, and names that are numbers are told by text."""
+    """A feature of 0.1 is 0.1, in single precision too, and names that are numbers differ by text."""
     x = pa.array([0.1, 1e-7, -2.5e30], kind)
     table = {"task": pa.array([0.0, -0.0, 1.5]), "group": pa.array([1.0, 1.0, 2.5], kind), "x": x}
     pq.write_table(pa.table(table), tmp_path / "tasks.parquet")

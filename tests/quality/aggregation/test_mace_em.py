@@ -13,7 +13,7 @@ N_TASKS = 200
 
 
 def crowd(rng: np.random.Generator, competence: list[float]) -> tuple[CrowdLabels, np.ndarray]:
-    """Workers who know as often as told, and else say the last class."""
+    """Workers who know with the given probability, and else answer the last class."""
     truth = rng.integers(3, size=N_TASKS)
     knows = rng.random((len(competence), N_TASKS)) < np.array(competence)[:, None]
     worker, task = np.divmod(np.arange(knows.size), N_TASKS)

@@ -1,4 +1,4 @@
-"""What speaks for each cell, beside the same said of labels."""
+"""The support of each cell equals that of the same answers as labels."""
 
 from dataclasses import fields
 

@@ -29,7 +29,7 @@ QUICK = settings(max_examples=60, deadline=None, derandomize=True)
 
 
 def slow_filter(labels: CrowdLabels, n_workers: int, least: int) -> list[int]:
-    """The paper's loop as it is told: penalty, agreement, code; refuse; remove; again."""
+    """The paper's loop, literally: penalty, agreement, code; refuse; remove; again."""
     keep, refused, removed = np.ones(labels.n_workers, dtype=bool), set(), []
     while len(removed) < n_workers:
         kept = labels.keep_workers(keep)

@@ -76,7 +76,7 @@ def one_always_wrong() -> tuple[list[int], list[int], list[int]]:
 
 
 def slow_p_value(labels: CrowdLabels, worker: int) -> float:
-    """The null told task by task: every answer she could give, with its chance and its penalty."""
+    """The null enumerated task by task: every answer she could give, with its chance and its penalty."""
     fit = fit_honest(labels)
     population, others = fit.population, dense(fit.others)
     penalty, counts, n_classes = soft_penalty(labels)[worker], labels.counts(), labels.n_classes

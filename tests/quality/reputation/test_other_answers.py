@@ -1,4 +1,4 @@
-"""The others' say at each label, against every class of every task told one by one."""
+"""The others' say at each label, against every class of every task in turn."""
 
 import numpy as np
 import pytest

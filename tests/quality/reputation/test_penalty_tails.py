@@ -1,4 +1,4 @@
-"""Penalties of honest workers: every outcome told one by one, and p-values that are uniform."""
+"""Penalties of honest workers: every outcome enumerated, and p-values that are uniform."""
 
 from itertools import product
 

@@ -21,7 +21,7 @@ from tests.flows.campaign import write_small_campaign
 
 
 def gate_of(path: Path) -> tuple[dict[str, Any], float]:
-    """What the run's gate said, and all that was spent so far."""
+    """The run's answer of the gate, and all that was spent so far."""
     settings = load_settings(path)
     folder = run_pipeline(settings, again=True).folder
     (statement,) = read_statements(settings.state)
@@ -241,7 +241,7 @@ def test_training_that_does_not_converge_tells_nothing_of_its_rows_and_is_paid_o
 def test_a_feature_that_is_not_finite_stops_the_run_before_anything_is_spent(
     tmp_path: Path,
 ) -> None:
-    """A2: the team is told the cell; nothing that anybody may see is made, and no question is asked."""
+    """A2: the team sees the cell; nothing that anybody may see is made, and no question is asked."""
     path = write_small_campaign(tmp_path)
     table = (tmp_path / "tasks.csv").read_text().splitlines()
     name, *cells = table[5].split(",")

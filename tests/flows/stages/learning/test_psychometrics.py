@@ -1,4 +1,4 @@
-"""Skill and carelessness are told apart by the tasks' ease, without hearing the worker about herself."""
+"""The tasks' ease separates skill from carelessness, without the worker's own labels."""
 
 from __future__ import annotations
 
