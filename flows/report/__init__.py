@@ -12,21 +12,13 @@ from flows.faces import late_face
 if TYPE_CHECKING:
     from flows.report.html import render_public, render_report, write_reports
     from flows.report.pages import public_page
-    from flows.report.publication_files import (
-        render_set_shares,
-        render_win_shares,
-        set_shares_files,
-        win_shares_files,
-        write_set_shares,
-        write_win_shares,
-    )
+    from flows.report.publication_files import SET_SHARES, WIN_SHARES
     from flows.report.release_files import write_release_files
     from flows.report.worker_page import write_worker_page
 
 __all__ = [
-    "public_page", "render_public", "render_report", "render_set_shares", "render_win_shares",
-    "set_shares_files", "win_shares_files", "write_release_files", "write_reports", "write_set_shares",
-    "write_win_shares", "write_worker_page",
+    "SET_SHARES", "WIN_SHARES", "public_page", "render_public", "render_report", "write_release_files",
+    "write_reports", "write_worker_page",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

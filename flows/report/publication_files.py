@@ -3,14 +3,14 @@
 There are two kinds, shares of several labels at once and shares of wins. Each has its page, `release.json`,
 and its table as CSV and Parquet.
 
->>> write_set_shares(set_shares_files(Path("public")), published.public())  # doctest: +SKIP
->>> write_win_shares(win_shares_files(Path("public")), published.public())  # doctest: +SKIP
+>>> WIN_SHARES.write(WIN_SHARES.files(Path("public")), published.public())  # doctest: +SKIP
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -26,13 +26,9 @@ from flows.report.pages import SHOWN_CELLS, SHOWN_GROUPS
 from flows.tables import arrow_table
 from privacy import Unit
 
-__all__ = [
-    "render_set_shares", "render_win_shares", "set_shares_files", "win_shares_files", "write_set_shares",
-    "write_win_shares",
-]  # fmt: skip
+__all__ = ["SET_SHARES", "WIN_SHARES", "Publication"]
 
 VERSION = 1
-SET_SHARES = "crowdassay shares of several labels"
 SET_COLUMNS = {
     "group": "name of the group of tasks; which task is in which group is public",
     "class": "name of the class",
@@ -43,7 +39,6 @@ SET_COLUMNS = {
     "low": "lower end of the interval for the exact share, cut off at 0",
     "high": "upper end of the interval for the exact share, cut off at 1",
 }
-WIN_SHARES = "crowdassay shares of wins"
 WIN_COLUMNS = {
     "item": "name of the item; which items were compared, how often and by whom is public",
     "comparisons": "comparisons that the item was in, exact and public",
@@ -61,153 +56,137 @@ WIN_COLUMNS = {
 }
 
 
-def render_set_shares(facts: Mapping[str, Any]) -> str:
-    """Render the page that may be shown: shares by group and class, what they mean and what they cost.
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """A kind of publication: its files in a folder, and how each is made of released values.
 
     Parameters
     ----------
-    facts
-        Released values and public facts alone: `name`, `publication`, `epsilon`, `budget`, `unit`,
-        `level`, `max_labels`, `threshold`, `half_width_labels`, `scale`, `arithmetic`, and `rows` of
-        `SET_COLUMNS`, by group and then class.
-
-    Notes
-    -----
-    **Guarantees.** The same facts give the same bytes; the page refers to nothing outside its folder; names
-    are text, never markup.
+    format
+        What `release.json` calls it.
+    table
+        The name of the two tables.
+    columns
+        Columns of the tables, with their meaning.
+    names
+        Columns that hold names; the others hold numbers.
+    template
+        Of the page that may be shown.
+    shown
+        What the page shows of the released values.
+    of_unit
+        What is added to what the price protects.
     """
+
+    format: str
+    table: str
+    columns: Mapping[str, str]
+    names: Set[str]
+    template: str
+    shown: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict
+    of_unit: str = ""
+
+    def files(
+        self, folder: Path, *, inputs: Sequence[Path] = (), force: bool = False
+    ) -> tuple[OutputFile, ...]:
+        """Return the files in a folder, which is made; checked before anything is paid.
+
+        Parameters
+        ----------
+        folder
+            Where the files are to stand.
+        inputs, force
+            Files that are never overwritten, and whether others may be.
+
+        Raises
+        ------
+        OutputError
+            If one of them exists and `force` does not say that it may be overwritten, or it is an input.
+        """
+        made = output_folder(folder)
+        names = "public.html", "release.json", f"{self.table}.csv", f"{self.table}.parquet"
+        return tuple(OutputFile(made / name, inputs=tuple(inputs), force=force) for name in names)
+
+    def render(self, facts: Mapping[str, Any]) -> str:
+        """Render the page that may be shown: the values, what they mean and what they cost.
+
+        Parameters
+        ----------
+        facts
+            Released values and public facts alone: `name`, `publication`, `epsilon`, `budget`, `unit`, what
+            its template shows, and `rows` of `columns`.
+
+        Notes
+        -----
+        **Guarantees.** The same facts give the same bytes; the page refers to nothing outside its folder;
+        names are text, never markup.
+        """
+        return render_template(
+            self.template, {"name": facts["name"], "released": self.shown(facts)}
+        )
+
+    def write(self, files: Sequence[OutputFile], facts: Mapping[str, Any]) -> None:
+        """Write the page, `release.json`, and the table as CSV and Parquet, each whole.
+
+        The Parquet file carries all of `release.json` but the rows, under the format's name.
+
+        Parameters
+        ----------
+        files
+            As :meth:`files` returns them.
+        facts
+            As for :meth:`render`.
+        """
+        unit = Unit(facts["unit"])
+        about = {
+            "format": self.format, "version": VERSION, **facts, "columns": dict(self.columns),
+            "protects": f"{unit.protects}{self.of_unit}. {unit.beyond}",
+        }  # fmt: skip
+        page = self.render(facts)
+        text = json.dumps(about, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        columns = {name: [row[name] for row in facts["rows"]] for name in self.columns}
+        table = arrow_table(
+            {
+                name: cells if name in self.names else np.array(cells)
+                for name, cells in columns.items()
+            }
+        )
+        meaning = {key: value for key, value in about.items() if key != "rows"}
+        described = table.replace_schema_metadata(
+            {self.format: json.dumps(meaning, allow_nan=False)}
+        )
+        writers = (
+            partial(Path.write_text, data=page, encoding="utf-8"),
+            partial(Path.write_text, data=text, encoding="utf-8"),
+            partial(csv.write_csv, table),
+            partial(pq.write_table, described),
+        )
+        for file, write in zip(files, writers, strict=True):
+            file.write(write)
+
+
+def _by_group(facts: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the facts with the rows gathered by group, as many as a page shows."""
     groups = [
         {"group": group, "cells": list(cells)}
         for group, cells in groupby(facts["rows"], key=lambda row: row["group"])
     ]
     classes = [cell["class"] for cell in groups[0]["cells"]]
     shown = min(SHOWN_GROUPS, max(1, SHOWN_CELLS // len(classes)))
-    released = {
+    return {
         **facts, "groups": groups[:shown], "of_classes": classes, "n_groups": len(groups), "ordered": False,
     }  # fmt: skip
-    return render_template("set_shares.html.j2", {"name": facts["name"], "released": released})
 
 
-def render_win_shares(facts: Mapping[str, Any]) -> str:
-    """Render the page that may be shown: shares, ranks, what they mean and what they cost.
-
-    Parameters
-    ----------
-    facts
-        Released values and public facts alone: `name`, `publication`, `epsilon`, `budget`, `unit`, `level`,
-        `n_comparisons`, `half_width_half_points`, `scale`, `arithmetic`, and `rows` of `WIN_COLUMNS`.
-
-    Notes
-    -----
-    **Guarantees.** The same facts give the same bytes; the page refers to nothing outside its folder; names
-    are text, never markup.
-    """
-    return render_template("win_shares.html.j2", {"name": facts["name"], "released": facts})
-
-
-def set_shares_files(
-    folder: Path, *, inputs: Sequence[Path] = (), force: bool = False
-) -> tuple[OutputFile, ...]:
-    """Return the files of a publication in a folder; see :func:`_files`."""
-    return _files(folder, "shares", inputs=inputs, force=force)
-
-
-def win_shares_files(
-    folder: Path, *, inputs: Sequence[Path] = (), force: bool = False
-) -> tuple[OutputFile, ...]:
-    """Return the files of a publication in a folder; see :func:`_files`."""
-    return _files(folder, "wins", inputs=inputs, force=force)
-
-
-def write_set_shares(files: Sequence[OutputFile], facts: Mapping[str, Any]) -> None:
-    """Write the page, `release.json`, and the table as CSV and Parquet, each whole.
-
-    Parameters
-    ----------
-    files
-        As `set_shares_files` returns them.
-    facts
-        As for :func:`render_set_shares`.
-    """
-    unit = Unit(facts["unit"])
-    about = {
-        "format": SET_SHARES, "version": VERSION, **facts, "columns": SET_COLUMNS,
-        "protects": f"{unit.protects}, which may be of several classes. {unit.beyond}",
-    }  # fmt: skip
-    _write(files, render_set_shares(facts), about, texts={"group", "class"})
-
-
-def write_win_shares(files: Sequence[OutputFile], facts: Mapping[str, Any]) -> None:
-    """Write the page, `release.json`, and the table as CSV and Parquet, each whole.
-
-    Parameters
-    ----------
-    files
-        As `win_shares_files` returns them.
-    facts
-        As for :func:`render_win_shares`.
-    """
-    unit = Unit(facts["unit"])
-    about = {
-        "format": WIN_SHARES, "version": VERSION, **facts, "columns": WIN_COLUMNS,
-        "protects": f"{unit.protects}. {unit.beyond}",
-    }  # fmt: skip
-    _write(files, render_win_shares(facts), about, texts={"item"})
-
-
-def _files(
-    folder: Path, table: str, *, inputs: Sequence[Path] = (), force: bool = False
-) -> tuple[OutputFile, ...]:
-    """Return the files of a publication in a folder, which is made; checked before anything is paid.
-
-    Parameters
-    ----------
-    folder, table
-        Where the files are to stand, and the name of the two tables among them.
-    inputs, force
-        Files that are never overwritten, and whether others may be.
-
-    Raises
-    ------
-    OutputError
-        If one of them exists and `force` does not say that it may be overwritten, or it is an input.
-    """
-    made = output_folder(folder)
-    names = "public.html", "release.json", f"{table}.csv", f"{table}.parquet"
-    return tuple(OutputFile(made / name, inputs=tuple(inputs), force=force) for name in names)
-
-
-def _write(
-    files: Sequence[OutputFile], page: str, about: Mapping[str, Any], *, texts: Set[str]
-) -> None:
-    """Write the page, `release.json`, and the table as CSV and Parquet, each whole.
-
-    Parameters
-    ----------
-    files
-        As :func:`_files` returns them.
-    page
-        The page that may be shown, HTML.
-    about
-        What `release.json` says: `format`, `version`, `columns` by name with their meaning, the `rows`, and
-        other public facts. The Parquet file carries all of it but the rows, under the format's name.
-    texts
-        Columns that hold names; the others hold numbers.
-    """
-    text = json.dumps(about, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    columns = {name: [row[name] for row in about["rows"]] for name in about["columns"]}
-    table = arrow_table(
-        {name: cells if name in texts else np.array(cells) for name, cells in columns.items()}
-    )
-    meaning = {key: value for key, value in about.items() if key != "rows"}
-    described = table.replace_schema_metadata(
-        {about["format"]: json.dumps(meaning, allow_nan=False)}
-    )
-    writers = (
-        partial(Path.write_text, data=page, encoding="utf-8"),
-        partial(Path.write_text, data=text, encoding="utf-8"),
-        partial(csv.write_csv, table),
-        partial(pq.write_table, described),
-    )
-    for file, write in zip(files, writers, strict=True):
-        file.write(write)
+SET_SHARES = Publication(
+    "crowdassay shares of several labels",
+    "shares",
+    SET_COLUMNS,
+    {"group", "class"},
+    "set_shares.html.j2",
+    _by_group,
+    ", which may be of several classes",
+)
+WIN_SHARES = Publication(
+    "crowdassay shares of wins", "wins", WIN_COLUMNS, {"item"}, "win_shares.html.j2"
+)

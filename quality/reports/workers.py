@@ -1,5 +1,6 @@
 """The report on each worker, in numbers and in a sentence. Internal: it is about people."""
 
+import math
 from dataclasses import dataclass
 from functools import cache
 
@@ -218,38 +219,42 @@ def _reasons(
     filtered: Filtered | FilteredDishonest, numbers: dict[str, np.ndarray], named: list[str]
 ) -> tuple[str, ...]:
     """Return a sentence per worker."""
-    chance = [""] * len(filtered.keep)  # that an honest worker gets as much
-    if isinstance(filtered, FilteredDishonest):
-        chance = [f" ({chance_words('p-value', p_value)})" for p_value in filtered.p_value.tolist()]
-    verdict = {}
+    first = last = numbers["soft_penalty"]
+    p_value = np.full(len(first), np.nan)  # that an honest worker gets as much
+    if isinstance(filtered, FilteredDishonest):  # the p-value is that of the penalty beside it
+        last, p_value = filtered.penalty, filtered.p_value
+    kept = cache(_kept)  # in a large crowd many have the same
+    sentences = list(map(kept, first.tolist(), last.tolist(), p_value.tolist()))
     removed = zip(filtered.removed, filtered.removed_penalty, strict=True)
     for place, (worker, penalty) in enumerate(removed, start=1):
         words = f"removed {_ordinal(place)} at {filtered.criterion} {penalty:.3g}"
-        verdict[int(worker)] = f"{words}{chance[worker]}"
+        sentences[worker] = f"{words}{_chance(p_value[worker])}"
     for worker, penalty, reason in zip(
         filtered.refused, filtered.refused_penalty, filtered.refused_reason, strict=True
     ):
-        verdict[int(worker)] = f"kept in spite of {filtered.criterion} {penalty:.3g} ({reason})"
-    first = [f"{penalty:.3g}" for penalty in numbers["soft_penalty"].tolist()]
-    last = first
-    if isinstance(filtered, FilteredDishonest):  # the p-value is that of the penalty beside it
-        last = [f"{penalty:.3g}" for penalty in filtered.penalty.tolist()]
-    sentences = [
-        f"kept: soft penalty {at_first}{'' if now == at_first else f', when last judged {now}'}{p_value}"
-        for at_first, now, p_value in zip(first, last, chance, strict=True)
-    ]
-    for worker, words in verdict.items():
-        sentences[worker] = words
+        sentences[worker] = f"kept in spite of {filtered.criterion} {penalty:.3g} ({reason})"
     seconds = np.where(numbers["hasty"], numbers["median_seconds"], 0.0)  # NaN equals nothing
     percent = np.where(numbers["n_labels"] > 0, 100 * numbers["agreement"], 0.0).round()
     hers = numbers | {"agreement": percent.astype(np.int64), "median_seconds": seconds}
     columns = (hers[name].tolist() for name in EVIDENCE)  # Python's numbers are written faster
-    evidence = cache(_evidence)  # in a large crowd many have the same
+    evidence = cache(_evidence)
     ends = (evidence(*number) for number in zip(named, *columns, strict=True))
     return tuple(
         f"{words}{end}" if is_judged else end
         for words, (is_judged, end) in zip(sentences, ends, strict=True)
     )
+
+
+def _kept(at_first: float, now: float, p_value: float) -> str:
+    """Return the sentence of a worker who is kept: her penalty, at first and when last judged, its chance."""
+    first, last = f"{at_first:.3g}", f"{now:.3g}"
+    again = "" if last == first else f", when last judged {last}"
+    return f"kept: soft penalty {first}{again}{_chance(p_value)}"
+
+
+def _chance(p_value: float) -> str:
+    """Return a p-value in brackets; nothing for NaN, of a filter that has none."""
+    return "" if math.isnan(p_value) else f" ({chance_words('p-value', p_value)})"
 
 
 EVIDENCE = (

@@ -144,9 +144,7 @@ class ShardedCrowd:
             parts = self._engine.map(_tasks_with, self._fetched)
             self._at_hand = _together(parts, len(self.keep))
         held = self._at_hand
-        rows = held.by_worker[slice(*held.worker_start[worker : worker + 2])]
-        place = np.searchsorted(held.table.task_start, rows, side="right") - 1
-        return place.astype(np.int32), held
+        return held.by_worker[slice(*held.worker_start[worker : worker + 2])], held
 
     def _next_in_line(self, worker: int) -> Bool[np.ndarray, " workers"]:
         """Choose this worker and those who are next in line, up to so many labels of theirs."""
@@ -161,13 +159,13 @@ class ShardedCrowd:
 class _TasksAtHand(NamedTuple):
     """Some tasks with all of their labels, and what is looked up of them.
 
-    Their codes in the whole table, the shares of a penalty, and where each worker's rows are.
+    Their codes in the whole table, the shares of a penalty, and the places of each worker's tasks.
     """
 
     table: LabelShard
     task: Int64[np.ndarray, " tasks"]
     unit: Int64[np.ndarray, "numbers 2"]
-    by_worker: Int64[np.ndarray, " labels"]
+    by_worker: Int32[np.ndarray, " labels"]
     worker_start: Int64[np.ndarray, " workers+1"]
 
 
@@ -205,5 +203,8 @@ def _together(parts: Sequence[tuple[LabelShard, np.ndarray]], n_workers: int) ->
     n_labels = np.concatenate([np.diff(table.task_start) for table in tables])
     start = np.concatenate([[0], np.cumsum(n_labels)])
     table = LabelShard(worker, label, gold, start, 0, n_workers, tables[0].n_classes)
-    task = np.concatenate(tasks)
-    return _TasksAtHand(table, task, unit_shares(table), *sort_codes(worker, n_workers))
+    place = np.repeat(np.arange(len(n_labels), dtype=np.int32), n_labels)
+    order, worker_start = sort_codes(worker, n_workers)
+    return _TasksAtHand(
+        table, np.concatenate(tasks), unit_shares(table), place[order], worker_start
+    )

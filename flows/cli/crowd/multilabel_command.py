@@ -184,7 +184,7 @@ def _asked(
     """Check what a publication needs, before anything is read; return how it is made and written."""
     if publish is None:
         return None
-    from flows.report import set_shares_files, write_set_shares  # Jinja, for this option only
+    from flows.report import SET_SHARES  # Jinja, for this option only
     from flows.settings import SettingsError
     from flows.spending import ShareTerms, publish_set_shares
 
@@ -194,7 +194,7 @@ def _asked(
         )
     terms["publication"] = key_now(terms["publication"])
     read = inputs if tasks is None else (*inputs, tasks)
-    files = set_shares_files(publish, inputs=read, force=force)
+    files = SET_SHARES.files(publish, inputs=read, force=force)
 
     def publish_shares(table: MultiLabels, found: MultiLabelConsensus, state: Path) -> SetShares:
         names = table.classes.astype(str).tolist()
@@ -203,7 +203,7 @@ def _asked(
             state, _given_chance(table, found), table.tasks.astype(str), names, group,
             ShareTerms(**terms),
         )  # fmt: skip
-        write_set_shares(files, shares.public())
+        SET_SHARES.write(files, shares.public())
         return shares
 
     return publish_shares

@@ -133,15 +133,15 @@ def _asked(
     """Check what a publication needs, before anything is read; return how it is made and written."""
     if publish is None:
         return None
-    from flows.report import win_shares_files, write_win_shares  # Jinja, for this option only
+    from flows.report import WIN_SHARES  # Jinja, for this option only
     from flows.spending import WinTerms, publish_win_shares
 
     terms["publication"] = key_now(terms["publication"])
-    files = win_shares_files(publish, inputs=inputs, force=force)
+    files = WIN_SHARES.files(publish, inputs=inputs, force=force)
 
     def publish_shares(table: Comparisons, state: Path) -> WinShares:
         shares = publish_win_shares(state, table, WinTerms(**terms))
-        write_win_shares(files, shares.public())
+        WIN_SHARES.write(files, shares.public())
         return shares
 
     return publish_shares

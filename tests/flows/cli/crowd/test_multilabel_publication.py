@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.cli import app
-from flows.report import render_set_shares
+from flows.report import SET_SHARES
 from flows.settings import SettingsError
 from flows.spending import ShareTerms, existing_ledger, publish_set_shares
 
@@ -202,9 +202,9 @@ def test_what_is_there_is_overwritten_by_force_alone_and_an_input_never() -> Non
 def test_the_page_is_of_its_facts_alone_and_names_are_text() -> None:
     assert publish("--budget", "2").exit_code == 0
     facts = released()
-    assert render_set_shares(facts) == Path("public/public.html").read_text()
+    assert SET_SHARES.render(facts) == Path("public/public.html").read_text()
     facts["rows"][0]["class"] = "<script>alert(1)</script>"
-    page = render_set_shares(facts)
+    page = SET_SHARES.render(facts)
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)" in page
     links = re.findall(r'href="(?!#|data:)([^"]*)"', page)

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.cli import app
-from flows.report import render_win_shares
+from flows.report import WIN_SHARES
 from flows.settings import SettingsError
 from flows.spending import WinTerms, existing_ledger, publish_win_shares
 from privacy import LatticeLaplace
@@ -171,7 +171,7 @@ def test_public_values_depend_on_answers_through_the_released_points_alone(
         table = encode_comparisons(*columns, outcome)
         terms = WinTerms("arena", epsilon=1.0, budget=2.0)
         pages.append(
-            render_win_shares(publish_win_shares(Path(f"s{number}"), table, terms).public())
+            WIN_SHARES.render(publish_win_shares(Path(f"s{number}"), table, terms).public())
         )
     assert pages[0] == pages[1]
 
