@@ -12,8 +12,9 @@ its threads. On shards an `[engine]` is added to them, with `whole_labels = 0`: 
 whole table, as beyond twenty million labels. A small run loads compiled kernels before the clock
 starts. A refusal is given in its own words.
 
-CPU seconds are those of all threads; wall seconds depend on what else the cores are doing. Peak memory is
-that of the process so far: the interpreter, its libraries and the small run included, and pages of files
+CPU seconds are those of all threads; wall seconds depend on what else the cores are doing, and CPU seconds
+on what else the machine is doing: a loop in Python, timed before and after, says how fast it was. Peak memory
+is that of the process so far: the interpreter, its libraries and the small run included, and pages of files
 that are mapped, which the system takes back when it needs them.
 
 A large campaign takes long, so the command measures the shapes that it is asked for and keeps the other
@@ -39,6 +40,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.flows.ingest import in_own_process, peak_megabytes
+from benchmarks.machine import LOOP, loop_seconds
 from benchmarks.publish import RESULTS, publish
 from benchmarks.quality.crowdkit_speed import measure_crowdkit
 from flows.pipeline import run_pipeline, run_stage
@@ -111,8 +113,11 @@ def main() -> None:
     for name in asked.shapes:
         shape = SHAPES[name]
         peer = shape.n_labels <= MOST_LABELS_OF_PEER and not shape.on_shards
+        before_it = loop_seconds()
         found, seconds = measured(shape, peer=peer)
+        speed = _figure((before_it + loop_seconds()) / 2)
         rows = [(shape.title, stage, *map(_figure, figures), day) for stage, *figures in found]
+        rows.append((shape.title, LOOP, speed, "", "", day))
         if seconds is not None:
             said = f"crowd-kit's DawidSkene alone, {PEER_ITERATIONS} iterations"
             rows.append((shape.title, said, _figure(seconds), "", "", day))

@@ -22,6 +22,7 @@ from pathlib import Path
 from statistics import median
 
 import flows
+from benchmarks.machine import LOOP, loop_seconds
 from benchmarks.publish import publish
 from flows.prefect import embedded_server
 from flows.simulate import write_campaign
@@ -92,6 +93,7 @@ def main() -> None:
                 served = plain | {"PREFECT_API_URL": url}
                 rows += _beyond("on a Prefect server", settings, served, tries, ON_SERVER)
             rows += _embedded(settings, plain, tries)
+        rows.append(_row(LOOP, [loop_seconds() for _ in range(tries)]))
     publish(
         "startup",
         "What starting costs",
