@@ -86,14 +86,19 @@ def main() -> None:
                 [_unchanged(settings, plain) for _ in range(tries)],
             ),
         ]
+        loops = [loop_seconds()]
         rows += _beyond("in process", settings, plain, tries, IN_PROCESS)
+        loops.append(loop_seconds())
         rows += _beyond("in process, where boosted trees are tried", coded, plain, tries)
+        loops.append(loop_seconds())
         if not asked.no_server:
             with embedded_server(Path(folder) / "prefect") as url:
                 served = plain | {"PREFECT_API_URL": url}
                 rows += _beyond("on a Prefect server", settings, served, tries, ON_SERVER)
+            loops.append(loop_seconds())
             rows += _embedded(settings, plain, tries)
-        rows.append(_row(LOOP, [loop_seconds() for _ in range(tries)]))
+            loops.append(loop_seconds())
+        rows.append(_row(LOOP, loops))
     publish(
         "startup",
         "What starting costs",
