@@ -36,7 +36,7 @@ Row = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Data:
-    """Objects, queries that are none of them, and the paper's number of planes."""
+    """Objects, queries that are not among them, and the paper's number of planes."""
 
     name: str
     objects: np.ndarray

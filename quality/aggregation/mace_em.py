@@ -206,7 +206,7 @@ def _know_or_guess(counts, competence_prior, strategy_prior, know, guess, strate
     few = n_classes <= UNROLLED  # work is done for nothing sooner than a branch is foreseen
     of_classes, absent = n_classes * strategy_prior, exp_digamma(strategy_prior)
     before = strategy_prior if few else 0.0
-    of_competence, of_strategy = np.ones(STRIP), np.ones(STRIP)
+    of_competence, of_strategy = np.empty(STRIP), np.empty(STRIP)
     for first in range(0, n_workers, STRIP):
         last = min(first + STRIP, n_workers)
         for worker in range(first, last):
@@ -218,8 +218,8 @@ def _know_or_guess(counts, competence_prior, strategy_prior, know, guess, strate
             of_strategy[worker - first] = n_guessed + of_classes
         exp_digammas(know[first:last], competence_prior >= 1.0)
         exp_digammas(guess[first:last], competence_prior >= 1.0)
-        exp_digammas(of_competence, competence_prior >= 0.5)
-        exp_digammas(of_strategy, of_classes >= 1.0)
+        exp_digammas(of_competence[: last - first], competence_prior >= 0.5)
+        exp_digammas(of_strategy[: last - first], of_classes >= 1.0)
         if few:
             exp_digammas(strategy[first:last].reshape(-1), strategy_prior >= 1.0)
         for worker in range(first, last):

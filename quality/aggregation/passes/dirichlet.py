@@ -80,7 +80,7 @@ def exp_digamma(x: float) -> float:
 
 @kernel(fused=True)
 def exp_digammas(numbers, is_past_one) -> None:
-    """Replace numbers above 0 by exp(digamma) of them; say whether all are at least 1."""
+    """Replace numbers above 0 by exp(digamma) of them; all are at least 1 if `is_past_one`."""
     if is_past_one:
         for at in range(len(numbers)):
             numbers[at] = exp_digamma_past_one(numbers[at])

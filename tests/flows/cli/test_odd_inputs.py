@@ -174,7 +174,7 @@ ENDS = {"gate": {0, 2, 3, 4}}  # what its exit codes say besides
 
 
 def table_command(name: str, *words: str, given: str | None = None) -> str:
-    """Run one of them; return what it said, none of which a terminal obeys."""
+    """Run one of them; return its output, none of which a terminal obeys."""
     told = CliRunner().invoke(app, [name, *words], input=given)
     assert told.exit_code in ENDS.get(name, {0, 2}), (words, told.exception, told.output)
     assert told.exception is None or isinstance(told.exception, SystemExit), words

@@ -1,4 +1,4 @@
-"""Importers: what each platform's export becomes, what is left out, and what a wrong file is told.
+"""Importers: what each platform's export becomes, what is left out, and the message for a wrong file.
 
 The exports beside this file are written by hand after the platforms' own headers; nobody in them is
 real. Whatever must not be read from them says "canary".
@@ -557,7 +557,7 @@ def test_an_output_that_cannot_be_is_a_mistake(tmp_path: Path) -> None:
     same = tmp_path / "labels.csv"
     same.write_text("worker,task,label\nw,t,a\n")
     assert "is an input of this command" in invoke(same, "table", same).stderr
-    for folder in (tmp_path, tmp_path / "no"):  # the input is told first
+    for folder in (tmp_path, tmp_path / "no"):  # the input is named first
         missing = invoke(folder / "none.csv", "table", folder / "new.csv")
         assert missing.exit_code == 2
         assert f"{folder / 'none.csv'} does not exist" in missing.stderr

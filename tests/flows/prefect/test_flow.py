@@ -121,7 +121,7 @@ def recorded_turns(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 class Kept:
-    """An embedded run: what it told, its result, and its server's home."""
+    """An embedded run: its lines, its result, and its server's home."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         from flows.prefect.flow import run_as_flow
@@ -258,7 +258,7 @@ def test_database_and_log_are_their_owners_alone(kept: Kept) -> None:
 
 
 def test_nothing_private_is_kept_by_prefect(kept: Kept) -> None:
-    """The canary is a row of the input, a class of the settings, printed and said by every stage."""
+    """The canary is a row of the input, a class of the settings, printed by every stage and in its line."""
     written = [path.read_bytes() for path in kept.home.rglob("*") if path.is_file()]
     assert any(b"judge_workers" in text for text in written)
     assert not any(CANARY.encode() in text for text in written)

@@ -331,7 +331,7 @@ def test_the_command_says_what_looks_like_a_mistake(tmp_path: Path) -> None:
         "classes that gold alone has, and nobody gave: 'A'; mend them if they are misspelled",
         "classes that may mean that there is no label: 'N/A'; crowdassay check finds their rows",
     ]
-    assert "spelling alone" not in told  # 'A' is in gold alone, which was told
+    assert "spelling alone" not in told  # 'A' is in gold alone, which was given
     (tmp_path / "labels.csv").write_text("worker,task,label\nw1,t1,a\nw2,t1,A\nworker,task,label\n")
     told = init(tmp_path / "labels.csv", "--output", output, "--force").output
     assert (

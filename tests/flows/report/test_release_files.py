@@ -49,7 +49,7 @@ def test_the_tables_are_the_same_in_every_format(tmp_path: Path) -> None:
 
 
 def test_a_reader_without_this_package_can_use_them(tmp_path: Path) -> None:
-    """pandas and json alone: a noisy count +- the half width is the interval at the level told."""
+    """pandas and json alone: a noisy count +- the half width is the interval at the level given."""
     folder, width = write_folder(tmp_path), 5
     groups = {"north": [38, -3, 5], "south": [2, 8, 50]}
     event = LatticeLaplace(0.5).event(counts_query((1, 1, 1)))

@@ -93,7 +93,7 @@ Planted = tuple[Settings, RunResult, str]
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Planted:
-    """A run on the planted campaign, with all that any logger was told at any level."""
+    """A run on the planted campaign, with all that any logger received at any level."""
     settings = load_settings(plant(tmp_path_factory.mktemp("planted")))
     told: list[str] = []
 
@@ -189,7 +189,7 @@ MISTAKES = {
 def test_no_error_text_of_the_settings_tells_a_planted_value(
     mistake: tuple[str, str], tmp_path: Path
 ) -> None:
-    """What is wrong in an input's row is told by row and column, and to its owner's terminal alone."""
+    """What is wrong in an input's row is named by row and column, on its owner's terminal alone."""
     path = plant(tmp_path)
     path.write_text(path.read_text(encoding="utf-8").replace(*mistake), encoding="utf-8")
     told = CliRunner().invoke(app, ["run", str(path), "--no-prefect"])

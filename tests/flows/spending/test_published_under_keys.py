@@ -74,7 +74,7 @@ def spent(path: Path) -> float:
 
 
 def test_a_run_under_a_key_publishes_once_whatever_becomes_of_the_data(tmp_path: Path) -> None:
-    """Counts, model, score, selection and the holdout's answer; the team is told what is older."""
+    """Counts, model, score, selection and the holdout's answer; the team sees what is older."""
     path = campaign(tmp_path, "2026-11")
     first = run_pipeline(load_settings(path))
     relabel(path)

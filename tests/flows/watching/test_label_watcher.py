@@ -61,7 +61,7 @@ def test_the_worker_who_got_worse_is_named_by_both_alarms_and_first_in_the_table
     assert first["worker"] == "w3"
     assert 400 < int(first["alarm"].removeprefix("worse at ")) < 600
     assert watch_once(labels, tmp_path / "state.npz", told=told.append).counts == watcher.counts
-    assert len(told) == len(set(told))  # not told again
+    assert len(told) == len(set(told))  # not reported again
 
 
 def test_the_consensus_so_far_is_mostly_right(tmp_path: Path) -> None:

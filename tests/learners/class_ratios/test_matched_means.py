@@ -175,7 +175,7 @@ def of_classes(rng, centre, count):
 
 
 def refused(n_classes, separation, noise, n, *, new=0.0, shift=0.0):
-    """Share of unlabelled bags of 500 rows, ten of each training, that are said to be no mixture."""
+    """Share of unlabelled bags of 500 rows, ten of each training, that the test calls no mixture."""
     found = []
     for seed in range(n // 10):
         rng = np.random.default_rng([seed, n_classes])

@@ -34,7 +34,7 @@ def answered(
     number: int = 1,
     epsilon: Fraction | None = Fraction(6, 25),
 ) -> GateAnswer:
-    """An answer of a gate of budget 3, and of sigma .005 and 5,000 records if not said otherwise."""
+    """An answer of a gate of budget 3, and of sigma .005 and 5,000 records unless given otherwise."""
     return GateAnswer(value, status, left, asked, refuted, number, epsilon)
 
 

@@ -96,7 +96,7 @@ def test_the_soft_label_of_a_task_that_is_not_taught_plays_no_part():
         for soft in (believed, other)
     )
     assert one.probabilities.tobytes() == two.probabilities.tobytes()
-    for part in (taught, ~taught):  # both are said by models of other tasks
+    for part in (taught, ~taught):  # both come from models of other tasks
         assert np.mean(one.probabilities.argmax(axis=1)[part] == truth[part]) > 0.7
     whole = [
         cross_fitted_probabilities(features, believed, rng=np.random.default_rng(0), taught=all_of)

@@ -1,4 +1,4 @@
-"""The margins that stand between a computed number and a claim: each is there, and of the size said.
+"""The margins that stand between a computed number and a claim: each is there, and of the size stated.
 
 A margin that is lost changes no digit that a test of values would see.
 """

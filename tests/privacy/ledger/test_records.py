@@ -1,4 +1,4 @@
-"""Damage to a ledger's rows, by means other than the ledger, and what cannot be told."""
+"""Damage to a ledger's rows, by means other than the ledger, and what cannot be noticed."""
 
 import os
 import shutil

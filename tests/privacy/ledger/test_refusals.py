@@ -1,4 +1,4 @@
-"""Files that are no ledger, ledgers that cannot be written, and private values that must not be told."""
+"""Files that are no ledger, ledgers that cannot be written, and private values that must not be shown."""
 
 import contextlib
 import resource

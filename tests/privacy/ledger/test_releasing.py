@@ -248,7 +248,7 @@ def test_an_interaction_is_known_by_public_things_alone(ledger):
 
 @dataclass(frozen=True)
 class Chronicle:
-    """An interaction that answers what it is told of those before it."""
+    """An interaction that answers with what it receives of those before it."""
 
     epsilon: float
 

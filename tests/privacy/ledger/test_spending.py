@@ -383,7 +383,7 @@ def test_a_limit_protects_something(numbers, sentence):
 
 
 def test_a_refused_limit_is_told_rounded_down_and_what_is_spent_up(tmp_path):
-    """Sixteen digits are told in six: a budget is never told larger than it is, nor a spend smaller."""
+    """Sixteen digits are shown in six: a budget is never shown larger than it is, nor a spend smaller."""
     ledger = open_toy(tmp_path, epsilon=0.6666666666666666)
     with pytest.raises(LedgerError) as refused:
         ledger.open_budget(

@@ -156,7 +156,7 @@ def test_a_lattice_has_two_classes_or_more(n_classes):
     ],
 )
 def test_no_gaussian_or_dirichlet_release_is_without_a_delta(build):
-    """At these prices the deltas realised are below the smallest double, and told as 0."""
+    """At these prices the deltas realised are below the smallest double, and reported as 0."""
     assert build(1e-300).cost().delta > 0
     with pytest.raises(ValueError, match="delta must be in"):
         build(0.0)

@@ -8,19 +8,24 @@ from scipy.special import digamma
 
 from benchmarks.quality.crowd_sets import read_set, right
 from quality import CrowdLabels, encode, mace, majority_vote
+from quality.aggregation.passes import STRIP
 
 N_TASKS = 200
 
 
-def crowd(rng: np.random.Generator, competence: list[float]) -> tuple[CrowdLabels, np.ndarray]:
-    """Workers who know with the given probability, and else answer the last class."""
+def crowd(
+    rng: np.random.Generator, competence: list[float], n_classes: int = 3
+) -> tuple[CrowdLabels, np.ndarray]:
+    """Workers who know with the given probability, and else answer the third class."""
     truth = rng.integers(3, size=N_TASKS)
     knows = rng.random((len(competence), N_TASKS)) < np.array(competence)[:, None]
     worker, task = np.divmod(np.arange(knows.size), N_TASKS)
-    return encode(worker, task, np.where(knows, truth, 2).ravel(), classes=[0, 1, 2]), truth
+    return encode(worker, task, np.where(knows, truth, 2).ravel(), classes=range(n_classes)), truth
 
 
-def loops(labels: CrowdLabels, n_iter: int) -> np.ndarray:
+def loops(
+    labels: CrowdLabels, n_iter: int, of_competence: float = 0.5, of_strategy: float = 10.0
+) -> np.ndarray:
     """The paper's variational EM, label for label: equations and priors as in its section 3."""
     n_classes = labels.n_classes
     posterior = majority_vote(labels).posterior
@@ -34,11 +39,11 @@ def loops(labels: CrowdLabels, n_iter: int) -> np.ndarray:
             share = posterior[task, label] * know[worker] / (know[worker] + by_habit)
             knew[worker] += share
             guessed[worker, label] += 1 - share
-        total = digamma(knew + guessed.sum(axis=1) + 1)
-        know = np.exp(digamma(knew + 0.5) - total)
-        spam = np.exp(digamma(guessed.sum(axis=1) + 0.5) - total)
-        all_habits = digamma(guessed.sum(axis=1, keepdims=True) + 10 * n_classes)
-        habit = np.exp(digamma(guessed + 10) - all_habits)
+        total = digamma(knew + guessed.sum(axis=1) + 2 * of_competence)
+        know = np.exp(digamma(knew + of_competence) - total)
+        spam = np.exp(digamma(guessed.sum(axis=1) + of_competence) - total)
+        all_habits = digamma(guessed.sum(axis=1, keepdims=True) + of_strategy * n_classes)
+        habit = np.exp(digamma(guessed + of_strategy) - all_habits)
         log_belief = np.zeros((labels.n_tasks, n_classes))
         for worker, task, label in zip(labels.worker, labels.task, labels.label, strict=True):
             chance = np.full(n_classes, spam[worker] * habit[worker, label])
@@ -54,6 +59,19 @@ def test_the_papers_variational_em(rng: np.random.Generator) -> None:
     result = mace(labels, max_iter=15, tol=0.0)
     assert result.n_iter == 15
     assert result.posterior == pytest.approx(loops(labels, 15), abs=1e-10)
+
+
+@pytest.mark.parametrize("n_classes", [3, 12])
+@pytest.mark.parametrize("priors", [(0.3, 0.05), (1.5, 0.4), (0.5, 2.0)])
+def test_other_priors_and_many_workers_go_by_the_same_equations(
+    priors: tuple[float, float], n_classes: int, rng: np.random.Generator
+) -> None:
+    """Digammas of a strip of workers at once, below and past 1; of matrices and of coins."""
+    labels, _ = crowd(rng, [0.7, 0.6, 0.5, 0.3, 0.1] * 7, n_classes)
+    assert labels.n_workers > STRIP
+    competence, strategy = priors
+    result = mace(labels, max_iter=4, tol=0.0, competence_prior=competence, strategy_prior=strategy)
+    assert result.posterior == pytest.approx(loops(labels, 4, *priors), abs=1e-10)
 
 
 def test_competence_is_the_share_of_labels_that_a_worker_knew(rng: np.random.Generator) -> None:

@@ -63,7 +63,7 @@ def test_crowds_at_chance_are_not_believed(
 
 
 def test_who_hardly_knows_is_hardly_believed() -> None:
-    """Without the mixture .69 to .72 were said where .37 to .43 are right."""
+    """Without the mixture confidence was .69 to .72 where .37 to .43 are right."""
     for skill in (0.1, 0.2):
         for fit in (dawid_skene, hierarchical_dawid_skene):
             labels, truth = crowd_of_skill(skill)

@@ -62,7 +62,7 @@ def test_a_width_below_the_noise_is_said(tmp_path: Path) -> None:
     told = plan(str(settings), "--width", "0.01", "--price", "0.2", "--output", file)
     assert "No number of gold tasks" in told
     n_rows = len(Path(file).read_text("utf-8").split()) - 1
-    assert f"{n_rows} tasks to label written to" in told  # all of them: that is told too
+    assert f"{n_rows} tasks to label written to" in told  # all of them: the command says that too
 
 
 def test_a_campaign_without_declared_classes_is_refused(tmp_path: Path) -> None:
