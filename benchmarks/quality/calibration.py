@@ -3,8 +3,9 @@
     python -m benchmarks.quality.calibration
     python -m benchmarks.quality.calibration --first
 
-Two pages: expected calibration error and Brier score on the shared sets and on panels of models, with
-100 gold tasks and without (`calibration`), and the wrong tasks among the first 5 % (`first_tasks`).
+Two pages: expected calibration error and Brier score on the shared sets, on parts of them and on panels
+of models, with 100 gold tasks and without (`calibration`), and the wrong tasks among the first 5 %
+(`first_tasks`).
 """
 
 from __future__ import annotations
@@ -48,11 +49,14 @@ RULES: dict[str, Callable[[CrowdLabels], np.ndarray]] = {
 MODELS = ("DS", "hierarchical DS", "auto")  # whose confidence is calibrated; MV stands beside
 SHOWN = "hierarchical DS"  # of which rivals are shown, and on which spreads are settled
 FIRST_RULES = ("auto", SHOWN)  # a run's default, and a model alone
+NOT_IN_LEVELS = f"{SHOWN}, gold, not in levels"
 N_GOLD = 100
 RIDGE = 0.03  # on standardised columns, every set having the weight of one task
 SPREADS = tuple(product(((0.7, 0.35, 0.35), (1.0, 0.5, 0.5), (2.0, 1.0, 1.0)), (0.5, 1.0, 2.0)))
 POWERS = np.array([0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.3, 1.7, 2.0])
 FIRST = 0.05
+FEW_DRAWS = 3  # of gold tasks, where many sets or spreads are gone through
+N_EQUAL = 10  # bins of equal numbers of tasks
 ALL_LABELS = 60_000  # more are not held out one by one
 
 
@@ -72,10 +76,11 @@ class Crowd:
 
 
 class Score(NamedTuple):
-    """Expected calibration error and Brier score."""
+    """Expected calibration error, Brier score, and the error in bins of equal numbers of tasks."""
 
     error: float
     brier: float
+    equal: float
 
 
 def look_at(
@@ -92,6 +97,18 @@ def look_at(
     return Crowd(labels, gold, posterior, support)
 
 
+def thinned_crowds() -> dict[str, list[tuple[tuple[str, ...], Crowd]]]:
+    """What one draw leaves of the sets, with their families, by what is left; none with little gold."""
+    found: dict[str, list[tuple[tuple[str, ...], Crowd]]] = {}
+    for family in FAMILIES:
+        for name in (name for name in family if name not in LARGE):
+            for part in thinned(*read_set(DATA / name), 0):
+                if np.count_nonzero(part.gold >= 0) >= N_GOLD:
+                    crowd = look_at(part.labels, part.gold)
+                    found.setdefault(part.kind, []).append((family, crowd))
+    return found
+
+
 def panel_crowd(name: str) -> Crowd:
     """A panel of models, and the majority of people as its gold."""
     panel = panel_of(name)
@@ -102,7 +119,14 @@ def panel_crowd(name: str) -> Crowd:
 
 
 def score(confidence: np.ndarray, right: np.ndarray) -> Score:
-    return Score(calibration_error(confidence, right), float(np.mean((confidence - right) ** 2)))
+    brier = float(np.mean((confidence - right) ** 2))
+    return Score(calibration_error(confidence, right), brier, equal_bins_error(confidence, right))
+
+
+def equal_bins_error(confidence: np.ndarray, right: np.ndarray) -> float:
+    """Calibration error in bins of equal numbers of tasks, however few values confidence has."""
+    bins = np.array_split(np.argsort(confidence, kind="stable"), N_EQUAL)
+    return float(sum(abs((confidence[each] - right[each]).sum()) for each in bins) / len(right))
 
 
 def mean_of(scores: Iterable[Sequence[float]]) -> Score:
@@ -142,11 +166,13 @@ def settled(crowds: Iterable[Crowd]) -> RightnessPrior:
     return replace(PRIOR, **dict(zip(("intercept", "odds", "votes", "shared"), knobs, strict=True)))
 
 
-def by_gold(crowd: Crowd, rule: str, prior: RightnessPrior, n_draws: int) -> Score:
+def by_gold(
+    crowd: Crowd, rule: str, prior: RightnessPrior, n_draws: int, *, in_levels: bool = True
+) -> Score:
     """With gold: 100 random tasks (half of them, if there are fewer than 200), the others to judge."""
 
     def judged(some: np.ndarray, others: np.ndarray) -> Score:
-        found = calibrate_support(crowd.support[rule], some, prior=prior)
+        found = calibrate_support(crowd.support[rule], some, prior=prior, in_levels=in_levels)
         return score(found.confidence[others], found.label[others] == crowd.gold[others])
 
     return mean_of(judged(*drawn(crowd.gold, seed)) for seed in range(n_draws))
@@ -188,7 +214,7 @@ def two_unknown(crowd: Crowd, rule: str, prior: RightnessPrior, n_draws: int) ->
     log-odds, from the gold of a draw, judges the others.
     """
     support, known = crowd.support[rule], crowd.gold >= 0
-    curve = calibrate_support(support, crowd.gold, prior=prior).confidence
+    curve = calibrate_support(support, crowd.gold, prior=prior, in_levels=False).confidence
     columns = np.stack([np.ones(len(curve)), logit(np.clip(curve, 1e-6, 1 - 1e-6))], axis=1)
     errors = []
     for seed in range(n_draws):
@@ -280,6 +306,7 @@ def measured(crowd: Crowd, prior: RightnessPrior, n_draws: int) -> dict[str, Sco
     return {
         **{f"{rule}, before": before(crowd, rule) for rule in RULES},
         **{f"{rule}, gold": by_gold(crowd, rule, prior, n_draws) for rule in MODELS},
+        NOT_IN_LEVELS: by_gold(crowd, SHOWN, prior, n_draws, in_levels=False),
         **{f"{rule}, no gold": without_gold(crowd, rule, prior) for rule in MODELS},
         "one temperature, gold": one_temperature(crowd, SHOWN, n_draws),
         "held-out labels": held_out(crowd, SHOWN),
@@ -296,13 +323,17 @@ def main() -> None:
     n_draws = asked.draws
     crowds = {name: look_at(*read_set(DATA / name)) for family in FAMILIES for name in family}
     plain = {family: settled(crowds[n] for n in crowds if n not in family) for family in FAMILIES}
-    publish_first(crowds, plain)  # without gold: the spreads, which are settled next, play no part
+    parts = thinned_crowds()
+    publish_first(
+        crowds, parts, plain
+    )  # without gold: the spreads, which are settled next, play no part
     if asked.first:
         return
     panels = {name: panel_crowd(name) for name in PANELS}
     spread = {
         name: np.array([
-            by_gold(crowds[name], SHOWN, replace(plain[family], spread=knobs, class_spread=classes), 3).error
+            by_gold(crowds[name], SHOWN, replace(plain[family], spread=knobs, class_spread=classes),
+                    FEW_DRAWS).error
             for knobs, classes in SPREADS
         ])
         for family in FAMILIES for name in family
@@ -331,6 +362,13 @@ def main() -> None:
         floor, two = (float(np.mean([bound[name] for name in part])) for bound in (floors, twos))
         judged = bounds(means[f"{SHOWN}, gold"].error, floor, two)
         rows.append((title, "", *map(shown, means.values()), *judged))
+        rows.append((f"{title}, {N_EQUAL} bins of equal numbers", "",
+                     *(f"{one.equal:.3f}" for one in means.values()), "", "", ""))  # fmt: skip
+    for kind, part in parts.items():
+        scores = [measured(crowd, priors[family], FEW_DRAWS) for family, crowd in part]
+        means = {name: mean_of(one[name] for one in scores) for name in scores[0]}
+        title = f"mean of {len(part)} sets with {kind} left"
+        rows.append((title, "", *map(shown, means.values()), "", "", ""))
     for title, at in (("sets worse than before: error", 0), ("sets worse than before: Brier", 1)):
         counts = [
             "" if " before" in column or column.split(", ")[0] not in RULES
@@ -339,7 +377,7 @@ def main() -> None:
         ]  # fmt: skip
         rows.append((title, "", *counts, "", "", ""))
     note = NOTE.format(
-        n_draws=n_draws, n_gold=N_GOLD, least=MIN_GOLD, best=best, shown=SHOWN,
+        n_draws=n_draws, few=FEW_DRAWS, n_gold=N_GOLD, least=MIN_GOLD, best=best, shown=SHOWN,
         knobs=", ".join(f"{value:.2f}" for value in shipped.mean),
     )  # fmt: skip
     last = (f"floor, {SHOWN}", "above the floor, gold", "two numbers unknown")
@@ -348,7 +386,9 @@ def main() -> None:
 
 
 def publish_first(
-    crowds: dict[str, Crowd], prior_of: dict[tuple[str, ...], RightnessPrior]
+    crowds: dict[str, Crowd],
+    parts: dict[str, list[tuple[tuple[str, ...], Crowd]]],
+    prior_of: dict[tuple[str, ...], RightnessPrior],
 ) -> None:
     """Wrong tasks among those that would be labelled next: of the sets, and of what is left of them."""
     found = {
@@ -358,15 +398,9 @@ def publish_first(
         (name, f"{n:,.0f}", *(f"{value:.1f}" for value in values))
         for name, (n, *values) in found.items()
     ]
-    parts: dict[str, list[list[float]]] = {}
-    for family in FAMILIES:
-        for name in (name for name in family if name not in LARGE):
-            for part in thinned(*read_set(DATA / name), 0):
-                if np.count_nonzero(part.gold >= 0) >= N_GOLD:
-                    crowd = look_at(part.labels, part.gold, rules=FIRST_RULES)
-                    parts.setdefault(part.kind, []).append(first_row(crowd, prior_of[family]))
     rows += against_votes("all", list(found.values()))
-    for kind, lines in parts.items():
+    for kind, part in parts.items():
+        lines = [first_row(crowd, prior_of[family]) for family, crowd in part]
         rows += against_votes(f"{len(lines)} sets with {kind} left", lines)
     orders = ("wrong", "lowest share of votes", "the model", "confidence", "confidence × the model")
     header = (
@@ -400,19 +434,23 @@ def shown(found: Score) -> str:
 
 NOTE = (
     "Expected calibration error (15 bins of equal width) / Brier score of the probability that the "
-    "consensus label is right. Before: the aggregator's posterior. Gold: `calibrate` with {n_gold} random "
-    "gold tasks, or half where there are fewer than 200, judged on the others, mean of {n_draws} draws; "
-    "under {least} gold tasks nothing is fitted to them. No gold: `calibrate` from labels alone, judged "
-    "on all gold tasks. Every constant that is settled (coefficients, spreads) is settled on the sets "
-    "of the other families; the form of the regression, its caps (.97 on the model's own confidence, .4 on "
-    "shared errors), the power of the mixture and that of chance in the votes were chosen with all of them "
-    "in view. Panels: "
-    "six models without people, one vote together, the majority of people as gold; the coefficients took "
-    "no part of them. Floor: what a perfectly calibrated confidence has on as many judging tasks. Two "
-    "numbers unknown: what the same gold tasks leave where the truth is drawn from the confidence that all "
-    "gold gives, and that curve is known but for its level and its slope. Rivals "
-    "({shown}): one temperature, fitted to the same gold; and the temperature at which the posterior best "
-    "predicts each label from the others of its task, which common errors mislead. Settled on all sets: "
+    "consensus label is right. Before: the aggregator's posterior. Gold: `calibrate` with {n_gold} "
+    "random gold tasks, or half where there are fewer than 200, judged on the others, mean of {n_draws}"
+    " draws; under {least} gold tasks nothing is fitted to them. No gold: `calibrate` from labels "
+    "alone, judged on all gold tasks. Every constant that is settled (coefficients, spreads) is settled"
+    " on the sets of the other families; the form of the regression, its caps (.97 on the model's own "
+    "confidence, .4 on shared errors), the power of the mixture, that of chance in the votes and the "
+    "number of levels were chosen with all of them in view. Panels: six models without people, one vote"
+    " together, the majority of people as gold; the coefficients took no part of them. Floor: what a "
+    "perfectly calibrated confidence has on as many judging tasks. Two numbers unknown: what the same "
+    "gold tasks leave where the truth is drawn from the confidence that all gold gives, and that curve "
+    "is known but for its level and its slope. Not in levels: each task its own confidence from the "
+    "same fit. A confidence of few levels errs less in bins that it leaves empty; ten bins of equal "
+    "numbers of tasks are all filled, and so show what levels change beyond that. Sets of which a part "
+    "is left: what one draw leaves of the sets but mill, with {n_gold} gold tasks at least; {few} draws"
+    " of gold, constants settled on the other families, and no form chosen on them. Rivals ({shown}): "
+    "one temperature, fitted to the same gold; and the temperature at which the posterior best predicts"
+    " each label from the others of its task, which common errors mislead. Settled on all sets: "
     "coefficients {knobs} (intercept, odds, votes, shared), spreads {best}."
 )
 FIRST_NOTE = (

@@ -214,6 +214,7 @@ def _confidence_facts(
         "confidence": {
             "evidence": sure.evidence,
             "n_gold": sure.n_gold,
+            "levels": sure.levels.tolist(),
             "weights": dict(zip(("model", "regression", "by_class"), sure.weights, strict=True)),
             "shared_errors": sure.shared,
             "beyond_chance": sure.beyond_chance,

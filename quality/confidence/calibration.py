@@ -7,9 +7,10 @@
 (array([1., 1.]), array([0.93, 0.83]))
 
 A logistic regression of *right* on three things that speak for a label: the logarithm of the model's
-odds, the votes, and how far errors are shared in this crowd. Without gold its coefficients are those
-of many crowds whose truth is known (:data:`PRIOR`), and it counts as far as votes are more alike than
-chance makes them (:func:`~quality.agreement.beyond_chance`); gold moves them as far as it is evidence.
+odds, the votes, and how far errors are shared in this crowd. Without gold its coefficients are those of
+many crowds whose truth is known (:data:`PRIOR`), and it counts as far as votes are more alike than
+chance makes them (:func:`~quality.agreement.beyond_chance`); gold moves them as far as it is evidence,
+and then no more levels of confidence are given than it can check.
 """
 
 from collections.abc import Iterator
@@ -22,7 +23,12 @@ from scipy.special import expit
 
 from quality.agreement import beyond_chance
 from quality.argument_types import check_arguments
-from quality.confidence.gold_check import Reliability, reliability
+from quality.confidence.gold_check import (
+    Reliability,
+    natural_levels,
+    nearest_level,
+    reliability,
+)
 from quality.confidence.support import Support, task_support
 from quality.labels import CrowdLabels, NamedPosterior, freeze_arrays
 
@@ -64,7 +70,7 @@ class RightnessPrior:
     votes: float
     shared: float
     spread: tuple[float, float, float] = (1.0, 0.5, 0.5)
-    class_spread: float = 2.0
+    class_spread: float = 1.0
 
     @property
     def mean(self) -> Float64[np.ndarray, " 4"]:
@@ -99,6 +105,9 @@ class CalibratedConfidence:
         How far errors are shared in this crowd: see :class:`~quality.confidence.Support`.
     beyond_chance
         Weight of the regression, in [0, 1]; a guess has the rest. It is 1 where gold was fitted to.
+    levels
+        What the confidence of a task without gold can be, ascending; none where no gold was fitted to, or
+        no levels were asked for.
     before, after
         Reliability on the gold tasks of `model` and of `confidence`, with at least 50 of them.
     """
@@ -111,6 +120,7 @@ class CalibratedConfidence:
     weights: tuple[float, float, float]
     shared: float
     beyond_chance: float
+    levels: Float64[np.ndarray, " levels"]
     before: Reliability | None
     after: Reliability | None
 
@@ -190,11 +200,14 @@ def calibrate(
     gold: Int[np.ndarray, " tasks"] | None = None,
     groups: Int[np.ndarray, " workers"] | None = None,
     prior: RightnessPrior = PRIOR,
+    in_levels: bool = True,
 ) -> CalibratedConfidence:
     """Find how far each consensus label can be believed; the posterior stays as it is.
 
     With at least 50 gold tasks the model's own confidence, the regression, and the regression with a
-    constant for each class are mixed by how well each predicts gold tasks left out. With fewer, the
+    constant for each class are mixed by how well each predicts gold tasks left out. The mixture is given
+    in a few levels: gold tasks part into those nearest to each other in it, as many parts as the cube
+    root of their number, and each task has the mean of the part next to it. With fewer than 50, the
     regression's coefficients are those of `prior`, and it is mixed with a guess, right as often as votes
     are for the label's class, the more so the less votes are alike beyond chance.
 
@@ -210,6 +223,8 @@ def calibrate(
         As for :func:`~quality.dawid_skene`: a group has one vote a task.
     prior
         What is known of crowds before gold.
+    in_levels
+        Whether confidence fitted to gold is given in levels; else it differs from task to task.
 
     Raises
     ------
@@ -218,17 +233,20 @@ def calibrate(
 
     Notes
     -----
-    **Guarantees.** The confidence of a gold task does not depend on its own truth: it is made by the
-    fit to other gold tasks. A task without labels, and every task of a table of one class, keeps the
-    model's. The label is the posterior's. The same bytes on every run. Without gold a crowd whose votes
-    are alike as by chance, or less, is believed as a guess is: at the share of votes for the class.
+    **Guarantees.** The confidence of a gold task does not depend on its own truth: it is made by the fit
+    to other gold tasks. Levels do not raise the expected calibration error of the tasks that they are
+    made from, for errors of the tasks of one level can only cancel. A task without labels, and every task
+    of a table of one class, keeps the model's. The label is the posterior's. The same bytes on every run.
+    Without gold a crowd whose votes are alike as by chance, or less, is believed as a guess is: at the
+    share of votes for the class.
 
     **Limits.** Gold must be drawn from the tasks at random: gold that was chosen for being hard or
     easy moves everything. Without gold a crowd that knows something is taken for one among the public
     ones that the prior was made from, and guessers are taken to guess classes as often as they are
     true; nothing in labels shows that a whole crowd errs alike, nor do labels held out, which common
     errors predict as well as truth does. Gold also cannot tell tasks of one confidence apart: this
-    corrects probabilities, not the consensus.
+    corrects probabilities, not the consensus. Tasks of one level have no order: rank them by the model, or
+    by both (:func:`~quality.next_labels`).
 
     **Cost.** Two passes over the labels; with gold 72 regressions on the gold tasks.
 
@@ -237,6 +255,7 @@ def calibrate(
     .. [1] Platt, "Probabilistic outputs for support vector machines and comparisons to regularized
        likelihood methods", 1999.
     .. [2] Guo, Pleiss, Sun and Weinberger, "On calibration of modern neural networks", ICML 2017.
+    .. [3] Kumar, Liang and Ma, "Verified uncertainty calibration", NeurIPS 2019.
 
     Examples
     --------
@@ -251,11 +270,12 @@ def calibrate(
     >>> found.before
     Reliability(0.895 confident, 0.690 right on 100, calibration error 0.333, 0.056 if calibrated)
     >>> found
-    CalibratedConfidence(900 tasks, mean 0.695, the model's 0.895, by 100 gold tasks)
+    CalibratedConfidence(900 tasks, mean 0.690, the model's 0.895, by 100 gold tasks)
     >>> round(float(np.mean(found.label == truth)), 3)
     0.721
     """
-    return calibrate_support(task_support(labels, posterior, groups=groups), gold, prior=prior)
+    support = task_support(labels, posterior, groups=groups)
+    return calibrate_support(support, gold, prior=prior, in_levels=in_levels)
 
 
 @check_arguments
@@ -264,6 +284,7 @@ def calibrate_support(
     gold: Int[np.ndarray, " tasks"] | None = None,
     *,
     prior: RightnessPrior = PRIOR,
+    in_levels: bool = True,
 ) -> CalibratedConfidence:
     """Find how far each consensus label can be believed from what speaks for it.
 
@@ -290,13 +311,16 @@ def calibrate_support(
         weights=(0.0, 1.0, 0.0),
         shared=support.shared,
         beyond_chance=weight,
+        levels=np.zeros(0),
         before=None,
         after=None,
     )
     if gold is None or len(known) < MIN_GOLD:
         return found
     right = support.label[known] == gold[known]
-    fitted, weights = _fitted(support, design(support), known, right.astype(np.float64), prior)
+    fitted, weights, levels = _fitted(
+        support, design(support), known, right.astype(np.float64), prior, in_levels
+    )
     confidence = np.where(judged, fitted, support.model)
     # one seed for every table: the intervals of a report must not change from run to run
     before, after = (
@@ -305,7 +329,7 @@ def calibrate_support(
     )
     return replace(
         found, confidence=confidence, evidence="gold", n_gold=len(known), weights=weights,
-        beyond_chance=1.0, before=before, after=after,
+        beyond_chance=1.0, levels=levels, before=before, after=after,
     )  # fmt: skip
 
 
@@ -334,16 +358,28 @@ def _fitted(
     known: np.ndarray,
     right: np.ndarray,
     prior: RightnessPrior,
-) -> tuple[Float64[np.ndarray, " tasks"], tuple[float, float, float]]:
-    """Return each task's confidence, gold tasks' by the others of them, and the candidates' weights."""
+    in_levels: bool,
+) -> tuple[
+    Float64[np.ndarray, " tasks"], tuple[float, float, float], Float64[np.ndarray, " levels"]
+]:
+    """Return each task's confidence, gold tasks' by the others of them; candidates' weights; and levels."""
     own = np.minimum(support.model, MAX_SURE)
     rows = Rows(own, columns, support.label.astype(np.int64))
     gold = rows.of(known)
     confidence, weights = _mixture(gold, right, rows, prior)
+    levels = _levels(confidence[known]) if in_levels else np.zeros(0)
+    confidence = nearest_level(confidence, levels)
     for train, out in _parts(gold, prior):
-        confidence[known[out]], _ = _mixture(gold.of(train), right[train], gold.of(out), prior)
+        by_others, _ = _mixture(gold.of(train), right[train], gold, prior)
+        of_others = _levels(by_others[train]) if in_levels else levels
+        confidence[known[out]] = nearest_level(by_others[out], of_others)
     shares = weights.tolist()
-    return confidence, (shares[0], shares[1], shares[2])
+    return confidence, (shares[0], shares[1], shares[2]), levels
+
+
+def _levels(confidence: Float64[np.ndarray, " gold"]) -> Float64[np.ndarray, " levels"]:
+    """Return as many levels as the cube root of the number of gold tasks, as a histogram has bins."""
+    return natural_levels(confidence, round(float(np.cbrt(len(confidence)))))
 
 
 def _mixture(

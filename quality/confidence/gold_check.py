@@ -1,4 +1,4 @@
-"""How far confidence can be believed: reliability curve, expected calibration error, Brier score.
+"""How far confidence can be believed: reliability, calibration error, and levels that few tasks can check.
 
 >>> rng = np.random.default_rng(0)
 >>> confidence = np.repeat([0.6, 0.9], 500)
@@ -15,11 +15,14 @@ from jaxtyping import Bool, Float, Float64, Int64
 from quality.argument_types import check_arguments
 from quality.labels import freeze_arrays
 
-__all__ = ["Reliability", "calibration_error", "reliability"]
+__all__ = [
+    "Reliability", "calibration_error", "natural_levels", "nearest_level", "reliability",
+]  # fmt: skip
 
 BINS = 15
 DRAWS = 400  # of gold tasks, or of their truth
-LEVEL = 0.9
+COVERAGE = 0.9
+MAX_CELLS = 500  # of equal numbers of values, between which levels are divided
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -122,7 +125,7 @@ def reliability(
         calibration_error(confidence[some], right[some])
         for some in (rng.integers(n, size=n) for _ in range(DRAWS))
     ]
-    low, high = 2 * error - np.quantile(resampled, [(1 + LEVEL) / 2, (1 - LEVEL) / 2])
+    low, high = 2 * error - np.quantile(resampled, [(1 + COVERAGE) / 2, (1 - COVERAGE) / 2])
     calibrated = [calibration_error(confidence, rng.random(n) < confidence) for _ in range(DRAWS)]
     return Reliability(
         n=n,
@@ -151,6 +154,61 @@ def calibration_error(
     """
     apart = np.bincount(_bins(confidence), confidence - right, BINS)
     return float(np.abs(apart).sum() / len(confidence))
+
+
+def natural_levels(
+    values: Float64[np.ndarray, " values"], n_levels: int
+) -> Float64[np.ndarray, " levels"]:
+    """Return the ascending means of so many parts of the values that each part lies closest about its mean.
+
+    The parts of least squared distance, found exactly among all divisions of the sorted values [1]_; of
+    many values, among divisions at quantiles. There are no more levels than different values.
+
+    References
+    ----------
+    .. [1] Fisher, "On grouping for maximum homogeneity", Journal of the American Statistical Association
+       53 (1958).
+
+    Examples
+    --------
+    >>> natural_levels(np.array([0.9, 0.5, 0.92, 0.52, 0.94]), 2)
+    array([0.51, 0.92])
+    """
+    values = np.sort(values)
+    n_cells = min(len(values), MAX_CELLS)
+    cut = np.linspace(0, len(values), n_cells + 1).astype(np.int64)
+    count = cut - cut[:, np.newaxis]  # between two cuts, as the sums that follow
+    total, squares = (np.concatenate([[0.0], np.cumsum(each)])[cut] for each in (values, values**2))
+    between = total - total[:, np.newaxis]
+    apart = squares - squares[:, np.newaxis] - between**2 / np.maximum(count, 1)
+    apart[count <= 0] = np.inf
+    least, begins = apart[0], []
+    for _ in range(min(n_levels, n_cells, len(np.unique(values))) - 1):
+        with_one_more = least[:, np.newaxis] + apart
+        begins.append(with_one_more.argmin(axis=0))
+        least = with_one_more.min(axis=0)
+    ends = [n_cells]
+    for begin in reversed(begins):
+        ends.append(int(begin[ends[-1]]))
+    part = cut[[0, *reversed(ends)]]
+    return np.add.reduceat(values, part[:-1]) / np.diff(part)
+
+
+def nearest_level(
+    values: Float64[np.ndarray, " values"], levels: Float64[np.ndarray, " levels"]
+) -> Float64[np.ndarray, " values"]:
+    """Return the level next to each value; the values where there are no levels.
+
+    Examples
+    --------
+    >>> nearest_level(np.array([0.1, 0.6, 0.99]), np.array([0.5, 0.9]))
+    array([0.5, 0.5, 0.9])
+    """
+    if not levels.size:
+        return values
+    middle = (levels[1:] + levels[:-1]) / 2
+    found: np.ndarray = levels[np.searchsorted(middle, values)]
+    return found
 
 
 def _bins(confidence: np.ndarray) -> Int64[np.ndarray, " tasks"]:

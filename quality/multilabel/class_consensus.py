@@ -248,7 +248,9 @@ def _calibrated(
     # what gold alone brought in is no sample
     gold = np.where(cells.n_given > 0, cells.known, -1).astype(np.int64)
     # cells are those that somebody gave, so that votes on them are less alike than the workers are
-    found = calibrate_support(cell_support(table, cells, chance), gold, prior=CELL_PRIOR)
+    support = cell_support(table, cells, chance)
+    # not in levels: which classes hold is decided between two of them
+    found = calibrate_support(support, gold, prior=CELL_PRIOR, in_levels=False)
     fitted = found.evidence == "gold"
     weight = 1.0 if fitted else found.shared / (found.shared + SHARED_HALF)
     sure = weight * found.confidence + (1 - weight) * found.model

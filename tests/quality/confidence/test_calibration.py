@@ -23,6 +23,7 @@ from quality import (
 )
 from quality.confidence import calibration_error
 from quality.confidence.calibration import FIXED, PRIOR, design, most_likely
+from quality.confidence.gold_check import nearest_level
 from tests.quality.labels.strategies import crowds
 
 QUICK = settings(max_examples=40, deadline=None, derandomize=True)
@@ -178,10 +179,28 @@ def test_a_prior_that_is_sure_stays(crowd: Crowd) -> None:
     labels, truth = crowd
     support = task_support(labels, dawid_skene(labels).posterior)
     fixed = replace(PRIOR, spread=(1e-4, 1e-4, 1e-4), class_spread=1e-4)
-    found = calibrate_support(support, some_gold(truth, 100), prior=fixed)
+    found = calibrate_support(support, some_gold(truth, 100), prior=fixed, in_levels=False)
     regression = found.weights[1] + found.weights[2]
     assert regression > 0.99
     assert np.allclose(found.confidence, expit(design(support) @ PRIOR.mean), atol=0.02)
+
+
+@pytest.mark.parametrize(("n_gold", "n_levels"), [(50, 4), (100, 5), (600, 8)])
+def test_confidence_has_as_many_levels_as_the_cube_root_of_the_gold_tasks(
+    crowd: Crowd, n_gold: int, n_levels: int
+) -> None:
+    labels, truth = crowd
+    support, gold = task_support(labels, dawid_skene(labels).posterior), some_gold(truth, n_gold)
+    found, each = (calibrate_support(support, gold, in_levels=asked) for asked in (True, False))
+    others = gold < 0
+    assert np.array_equal(np.unique(found.confidence[others]), found.levels)
+    assert len(found.levels) == n_levels
+    assert each.levels.size == 0
+    assert len(np.unique(each.confidence[others])) > 10 * n_levels
+    assert np.array_equal(
+        nearest_level(each.confidence[others], found.levels), found.confidence[others]
+    )
+    assert calibrate_support(support).levels.size == 0
 
 
 def test_confidence_puts_more_wrong_tasks_first_than_the_model(crowd: Crowd) -> None:

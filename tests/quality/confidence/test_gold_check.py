@@ -1,4 +1,6 @@
-"""Reliability: the definition of the calibration error, its interval, and what chance alone leaves."""
+"""Reliability: the definition of the calibration error, its interval, what chance leaves, and levels."""
+
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 
 from quality import reliability
 from quality.confidence import calibration_error
+from quality.confidence.gold_check import MAX_CELLS, natural_levels, nearest_level
 
 QUICK = settings(max_examples=60, deadline=None, derandomize=True)
 
@@ -80,3 +83,43 @@ def test_what_is_no_confidence_is_refused() -> None:
     for bad in (1.2, -0.1, np.nan):
         with pytest.raises(ValueError, match=r"must lie in \[0, 1\]"):
             reliability(np.array([bad]), np.array([True]), rng=rng)
+
+
+@QUICK
+@given(
+    st.lists(st.tuples(st.sampled_from([0.5, 0.7, 0.71, 0.9, 0.97]), st.booleans()), min_size=1),
+    st.integers(1, 6),
+)
+def test_levels_do_not_raise_the_error_of_the_tasks_they_are_made_from(
+    tasks: list[tuple[float, bool]], n_levels: int
+) -> None:
+    confidence, right = np.array(tasks).T
+    levels = natural_levels(confidence, n_levels)
+    rounded = nearest_level(confidence, levels)
+
+    def error(said: np.ndarray) -> float:
+        return sum(abs((said - right)[said == value].sum()) for value in np.unique(said))
+
+    assert len(levels) <= n_levels
+    assert error(rounded) <= error(confidence) + 1e-9
+    assert rounded.mean() == pytest.approx(confidence.mean())
+
+
+@pytest.mark.parametrize("n_levels", [1, 2, 3, 4])
+def test_levels_are_the_closest_of_all_divisions(n_levels: int) -> None:
+    """Oracle: every division of nine values."""
+    rng = np.random.default_rng(n_levels)
+    for _ in range(20):
+        values = np.sort(rng.beta(4, 1, size=9))
+        divisions = (np.split(values, at) for at in combinations(range(1, 9), n_levels - 1))
+        parts = min(divisions, key=lambda found: sum(((x - x.mean()) ** 2).sum() for x in found))
+        assert np.allclose(natural_levels(values, n_levels), [part.mean() for part in parts])
+
+
+def test_of_many_values_levels_lie_between_quantiles() -> None:
+    rng = np.random.default_rng(0)
+    centres = np.array([0.4, 0.7, 0.95])
+    values = rng.choice(centres, p=[0.2, 0.3, 0.5], size=20 * MAX_CELLS)
+    found = natural_levels(values + rng.normal(0, 0.005, size=values.size), 3)
+    assert np.allclose(found, centres, atol=0.003)
+    assert np.array_equal(natural_levels(np.array([0.5, 0.9, 0.5]), 7), [0.5, 0.9])
