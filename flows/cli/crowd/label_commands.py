@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -44,6 +45,7 @@ __all__ = [
 ]  # fmt: skip
 
 
+MAX_NAMED = 5  # workers that a sentence names
 HARDLY_KNOWN = (
     "Votes are hardly more alike than by chance: confidence is mostly that of a guess, and 50 to 100 gold "
     "tasks would tell"
@@ -133,7 +135,7 @@ def aggregate(
             )
         if classes is not None:
             print_line(_order_line(read.labels))
-        for sentence in sentences:
+        for sentence in (*_undeclared(read), *sentences):
             print_line(sentence)
         numbers = ("confidence", "labels")
         show_rows("Consensus labels", header, rows, written, numbers=numbers, guard=guard)
@@ -167,6 +169,20 @@ def _order_line(labels: CrowdLabels) -> str:
 
     found = order_fit(labels).sentence()
     return found[:1].upper() + found[1:]
+
+
+def _undeclared(read: Labelled) -> Iterator[str]:
+    """Say which workers look like models by name, where nothing says who is one."""
+    from flows.tables import like_models  # Arrow, which the labels have loaded
+
+    found = () if read.models else like_models(read.labels.workers)
+    if found:
+        named = ", ".join(map(repr, found[:MAX_NAMED]))
+        more = f" and {len(found) - MAX_NAMED:,} more" * (len(found) > MAX_NAMED)
+        yield (
+            f"Workers who look like language models by name: {named}{more}; a column kind, with model in "
+            "their rows, declares those who are"
+        )
 
 
 def worker_rows(

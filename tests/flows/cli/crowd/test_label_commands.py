@@ -52,6 +52,19 @@ def test_aggregate_has_no_confidence_in_models_alone(tmp_path: Path) -> None:
     assert {row["confidence"] for row in found} == {""}
 
 
+def test_aggregate_asks_about_workers_who_have_a_models_name(tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    rows = [
+        f"{who},{task},{'ab'[task % 2]}" for who in ("gpt-4o", "ann", "bob") for task in range(6)
+    ]
+    path.write_text("\n".join(["worker,task,label", *rows]) + "\n", encoding="utf-8")
+    asked = "look like language models by name: 'gpt-4o'; a column kind, with model in their rows"
+    assert asked in aggregated(path)[0]
+    kinds = [f"{row},{'model' if row.startswith('gpt') else ''}" for row in rows]
+    path.write_text("\n".join(["worker,task,label,kind", *kinds]) + "\n", encoding="utf-8")
+    assert "by name" not in aggregated(path)[0]
+
+
 def graded(folder: Path) -> Path:
     """A label file of 60 tasks with four grades, labels of which miss by one."""
     rng, names = np.random.default_rng(2), ("none", "mild", "bad", "worst")
