@@ -55,8 +55,11 @@ def merge_rows(
 ) -> tuple[
     Int[np.ndarray, " votes"], Int[np.ndarray, " votes"], Int[np.ndarray, " votes"]
 ]:  # fmt: skip
-    """Return the rows of a table in which every group votes once, in any order."""
-    together = groups[worker] > ALONE
+    """Return the rows of a table in which every group votes once, sorted by (task, worker) as they were.
+
+    Rows of those in no group are not sorted anew: the groups' votes are put between them.
+    """
+    together = (groups > ALONE)[worker]
     voter = voters(groups)[worker[together]]
     # a vote is one number, so that equal votes are counted by sorting
     vote = (voter * (task.max(initial=0) + 1) + task[together]) * n_classes + label[together]
@@ -69,8 +72,15 @@ def merge_rows(
     level &= count[order][second] == count[order][first]
     chosen = given[order][first[~level]]
     voter, task_of = np.divmod(chosen // n_classes, task.max(initial=0) + 1)
-    columns = (worker, voter), (task, task_of), (label, chosen % n_classes)
+    by_task = np.lexsort((voter, task_of))
+    own = worker[~together], task[~together], label[~together]
+    new = voter[by_task], task_of[by_task], (chosen % n_classes)[by_task]
+    key_of_own, key_of_new = (
+        rows[1].astype(np.int64) * len(groups) + rows[0] for rows in (own, new)
+    )
+    at = np.searchsorted(key_of_own, key_of_new)
     worker, task, label = (
-        np.concatenate([own[~together], new.astype(own.dtype)]) for own, new in columns
+        np.insert(column, at, votes.astype(column.dtype))
+        for column, votes in zip(own, new, strict=True)
     )
     return worker, task, label

@@ -29,7 +29,6 @@ from jaxtyping import Bool, Int, Int16, Int32, Int64
 from quality.argument_types import check_arguments
 from quality.labels.columns import freeze_arrays
 from quality.labels.merging import check_groups, merge_rows
-from quality.labels.sort import sort_rows
 from quality.labels.table import CrowdLabels, count_labels
 from quality.parallel import check_threads
 
@@ -120,10 +119,10 @@ class LabelShard:
     def merge_workers(self, groups: Int[np.ndarray, " workers"]) -> "LabelShard":
         """Return the same tasks with one label per group: :meth:`CrowdLabels.merge_workers`."""
         check_groups(groups, self.n_workers)
-        merged = merge_rows(self.worker, self.task, self.label, groups, self.n_classes)
-        rows = sort_rows(*merged, self.n_workers, self.n_tasks, overwrite=True)
-        about = (self.gold, rows.task_start, self.first_task, self.n_workers, self.n_classes)
-        return LabelShard(rows.worker, rows.label, *about)
+        worker, task, label = merge_rows(self.worker, self.task, self.label, groups, self.n_classes)
+        start = np.concatenate([[0], np.cumsum(np.bincount(task, minlength=self.n_tasks))])
+        about = (self.gold, start, self.first_task, self.n_workers, self.n_classes)
+        return LabelShard(worker, label, *about)
 
 
 @runtime_checkable

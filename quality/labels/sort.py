@@ -16,7 +16,7 @@ from jaxtyping import Bool, Int, Int16, Int32, Int64
 from quality.labels.columns import LabelError
 from quality.parallel import MAX_CHUNKS, MIN_ROWS, kernel, shared_out
 
-__all__ = ["RepeatError", "SortedRows", "keep_rows", "rows_by_worker", "sort_rows"]
+__all__ = ["RepeatError", "SortedRows", "index_rows", "keep_rows", "rows_by_worker", "sort_rows"]
 
 MAX_RANGES = 64  # of tasks: the rows of one fit into a cache
 KEY_BITS = 63  # of the number that a row is while it is sorted
@@ -120,7 +120,17 @@ def keep_rows(
     n_tasks: int,
 ) -> SortedRows:
     """Return some of the rows, which are sorted and stay so."""
-    worker, task, label = worker[keep], task[keep], label[keep]
+    return index_rows(worker[keep], task[keep], label[keep], n_workers, n_tasks)
+
+
+def index_rows(
+    worker: Int32[np.ndarray, " rows"],
+    task: Int32[np.ndarray, " rows"],
+    label: Int16[np.ndarray, " rows"],
+    n_workers: int,
+    n_tasks: int,
+) -> SortedRows:
+    """Return rows that are sorted, and where those of each task and of each worker are."""
     task_start = np.zeros(n_tasks + 1, dtype=np.int64)
     np.cumsum(_count(task, 0, n_tasks), out=task_start[1:])
     order = np.empty(len(worker), dtype=np.int64)

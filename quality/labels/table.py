@@ -31,7 +31,7 @@ from quality.labels.columns import (
     lookup,
 )
 from quality.labels.merging import check_groups, merge_rows
-from quality.labels.sort import RepeatError, keep_rows, sort_rows
+from quality.labels.sort import RepeatError, index_rows, keep_rows, sort_rows
 
 __all__ = [
     "CrowdLabels",
@@ -251,8 +251,7 @@ class CrowdLabels:
             return self
         check_groups(groups, self.n_workers)
         merged = merge_rows(self.worker, self.task, self.label, groups, self.n_classes)
-        rows = sort_rows(*merged, self.n_workers, self.n_tasks, overwrite=True)
-        return replace(self, **rows._asdict())
+        return replace(self, **index_rows(*merged, self.n_workers, self.n_tasks)._asdict())
 
 
 def count_labels(

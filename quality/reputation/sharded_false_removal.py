@@ -61,8 +61,8 @@ __all__ = ["filter_dishonest_by_shards"]
 
 AT_ONCE = 16_000_000  # labels of some workers that are brought together, each in some 30 bytes
 MANY_AT_ONCE = 250_000  # workers whose likelihoods or moments are added up together
-# of them whose likelihoods are multiplied meanwhile: six megabytes, which a cache holds
-BLOCK = 16_384
+# log2 of how many workers' likelihoods are multiplied meanwhile: 400 KB, which a core's own cache holds
+BLOCK_BITS = 10
 
 
 @check_arguments
@@ -352,14 +352,21 @@ def _about_reliability(shard: LabelShard, asked: tuple[_Believed, _Some]) -> Sum
     right = np.empty(shard.n_labels)
     mass = ask_right(shard, TaskAnswers.of(shard), believed.log_odds, believed.prior, right)
     total = np.zeros((len(some.worker), N_GRID))
-    seat = some.place[shard.worker]
-    seated = np.flatnonzero(seat >= 0)
-    by_block, start = sort_codes(seat[seated] // BLOCK, -(-len(total) // BLOCK))
-    rows = seated[by_block], start, seat, right, shard.n_classes
-    _add_log_evidence(
-        *rows, RELIABILITY, np.empty((BLOCK, N_GRID)), np.empty(BLOCK, np.int64), total
-    )
+    rows = _by_block(some.place[shard.worker], right, len(total))
+    block = 1 << BLOCK_BITS
+    product, held = np.empty((block, N_GRID)), np.empty(block, dtype=np.int64)
+    _add_log_evidence(*rows, shard.n_classes, RELIABILITY, product, held, total)
     return mass, total
+
+
+def _by_block(
+    seat: Int32[np.ndarray, " labels"], right: Float64[np.ndarray, " labels"], n_seats: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return where blocks of workers start, and their labels: whose, and each one's chance to be right."""
+    start = np.zeros(-(-n_seats >> BLOCK_BITS) + 1, dtype=np.int64)
+    of_block, right_of_block = np.empty_like(seat), np.empty_like(right)
+    _to_blocks(seat, right, BLOCK_BITS, start, start.copy(), of_block, right_of_block)
+    return start, of_block, right_of_block
 
 
 def _right_of(shard: LabelShard, asked: tuple[_Believed, _Some]) -> tuple[np.ndarray, ...]:
@@ -428,8 +435,25 @@ def _is_taken(
 
 
 @kernel
+def _to_blocks(seat, right, block_bits, start, place, of_block, right_of_block) -> None:
+    """Bring together the labels of each block of seats; those of nobody with a seat are left out."""
+    for row in range(len(seat)):
+        if seat[row] >= 0:
+            start[(seat[row] >> block_bits) + 1] += 1
+    for block in range(len(start) - 1):
+        start[block + 1] += start[block]
+        place[block + 1] = start[block + 1]
+    for row in range(len(seat)):
+        if seat[row] >= 0:
+            put = place[seat[row] >> block_bits]
+            place[seat[row] >> block_bits] = put + 1
+            of_block[put] = seat[row]
+            right_of_block[put] = right[row]
+
+
+@kernel
 def _add_log_evidence(
-    rows, start, seat, right, n_classes, reliability, product, held, log_evidence
+    start, seat, right, n_classes, reliability, product, held, log_evidence
 ) -> None:
     """Add the log-likelihood of each label at every reliability, a block of workers after the other.
 
@@ -441,8 +465,7 @@ def _add_log_evidence(
         n_held = min(len(held), len(log_evidence) - first)
         product[:n_held] = 1.0
         held[:n_held] = 0
-        for position in range(start[block], start[block + 1]):
-            row = rows[position]
+        for row in range(start[block], start[block + 1]):
             at = seat[row] - first
             flat = (1 - right[row]) * each_wrong
             slope = right[row] - flat

@@ -70,13 +70,13 @@ def test_the_same_workers_go_as_from_one_table(n_shards: int, n_classes: int) ->
 
 
 def test_a_crowd_looked_at_in_parts_is_judged_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """30 workers in a fit, in sevens, 100 labels and two workers' moments at once, 14 of 9 labels drawn."""
+    """30 workers in a fit, in eights, 100 labels and two workers' moments at once, 14 of 9 labels drawn."""
     labels = mixed()
     monkeypatch.setattr(honest_population, "MAX_FITTED", 30)
     for module in (honest_null, sharded_false_removal):
         monkeypatch.setattr(module, "MAX_DRAWN", 14)
         monkeypatch.setattr(module, "MAX_LABELS", 9)
-    monkeypatch.setattr(sharded_false_removal, "BLOCK", 7)
+    monkeypatch.setattr(sharded_false_removal, "BLOCK_BITS", 3)
     monkeypatch.setattr(sharded_false_removal, "AT_ONCE", 100)
     monkeypatch.setattr(sharded_false_removal, "MANY_AT_ONCE", 2)
     found, expected = both(labels, CUT_IN[5])
