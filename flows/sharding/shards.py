@@ -37,6 +37,8 @@ from flows.tables import (
     are_known,
     is_number,
     literal,
+    number,
+    numbers_of,
     quote,
     read_parquet,
     refuse_blanks,
@@ -237,8 +239,12 @@ def _as_text(
         f"AS {quote(name)}"
         for name, kind in types.items()
     )
-    connection.execute(f"CREATE VIEW t AS SELECT {NUMBER} + 1 AS {ROW}, {texts} FROM {rows}")
-    return TextTable(connection, path.name, tuple(types))
+    doubled = numbers_of(types.items())
+    doubles = "".join(f", {quote(name)}::DOUBLE AS {number(name)}" for name in doubled)
+    connection.execute(
+        f"CREATE VIEW t AS SELECT {NUMBER} + 1 AS {ROW}, {texts}{doubles} FROM {rows}"
+    )
+    return TextTable(connection, path.name, tuple(types), doubled)
 
 
 SHARDS = "shards"  # the folder in a run folder
@@ -395,8 +401,8 @@ def refuse_hollow_shards(shards: ShardFolder, name: str) -> None:
 
     Shards are read up to the first with such a task.
     """
-    for number in range(len(shards.paths)):
-        if (np.count_nonzero(load_shard(shards, number).counts(), axis=1) > 1).any():
+    for at in range(len(shards.paths)):
+        if (np.count_nonzero(load_shard(shards, at).counts(), axis=1) > 1).any():
             return
     raise TableError(
         f"{name}: no two workers differ on any task, so nothing tells good workers from bad; "

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         ROW,
         TableError,
         literal,
+        number,
         quote,
         refuse_blanks,
         refuse_duplicates,
@@ -98,6 +99,7 @@ if TYPE_CHECKING:
         column_names,
         guess_roles,
         is_number,
+        numbers_of,
         open_table,
     )
 
@@ -146,6 +148,8 @@ __all__ = [
     "list_array",
     "list_tasks",
     "literal",
+    "number",
+    "numbers_of",
     "numpy_array",
     "open_lenient",
     "open_sources",

@@ -14,7 +14,7 @@ import numpy as np
 from flows.choices import Duplicates
 
 __all__ = [
-    "ROW", "TableError", "cell", "literal", "quote", "refuse_blanks", "refuse_duplicates",
+    "ROW", "TableError", "cell", "literal", "number", "quote", "refuse_blanks", "refuse_duplicates",
     "refuse_outside", "text_of_cell",
 ]  # fmt: skip
 
@@ -100,6 +100,11 @@ def _rows(rows: Sequence[tuple[Any, ...]]) -> str:
 def cell(name: str) -> str:
     """Return the name of a column in `raw`, which no column of a file can have."""
     return quote(f"cell {name}")
+
+
+def number(name: str) -> str:
+    """Return the name of a column's numbers in `t`."""
+    return quote(f"number {name}")
 
 
 def text_of_cell(column: str) -> str:

