@@ -324,9 +324,8 @@ def main() -> None:
     crowds = {name: look_at(*read_set(DATA / name)) for family in FAMILIES for name in family}
     plain = {family: settled(crowds[n] for n in crowds if n not in family) for family in FAMILIES}
     parts = thinned_crowds()
-    publish_first(
-        crowds, parts, plain
-    )  # without gold: the spreads, which are settled next, play no part
+    # without gold: the spreads, which are settled next, play no part
+    publish_first(crowds, parts, plain)
     if asked.first:
         return
     panels = {name: panel_crowd(name) for name in PANELS}

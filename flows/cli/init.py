@@ -19,6 +19,7 @@ from flows.cli.root import (
     Wide,
     app,
     counted,
+    listed,
     mistakes,
     print_line,
     print_reading,
@@ -231,11 +232,9 @@ def _doubts(facts: CampaignFacts) -> Iterator[str]:
 def _like_models(facts: CampaignFacts) -> Iterator[str]:
     """Say which workers are probably models, whom nothing declares."""
     if facts.like_models:
-        named = ", ".join(map(repr, facts.like_models[:MAX_NAMED]))
-        more = len(facts.like_models) - MAX_NAMED
         yield (
-            f"workers who look like language models by name: {named}{f' and {more:,} more' * (more > 0)}; "
-            "models under [input] declares those who are"
+            "workers who look like language models by name: "
+            f"{listed(facts.like_models, MAX_NAMED)}; models under [input] declares those who are"
         )
 
 

@@ -15,7 +15,7 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -54,6 +54,7 @@ __all__ = [
     "console",
     "counted",
     "kept_input",
+    "listed",
     "main",
     "mistakes",
     "number_cell",
@@ -183,6 +184,16 @@ def waiting_for(name: str) -> Iterator[Progress]:
 def print_line(line: str) -> None:
     """Print a line without wrapping; what a terminal would obey is written out."""
     console().print(printable(line, keep=NEWLINE), soft_wrap=True)
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """Return the first names, quoted, and how many more there are.
+
+    >>> listed(["ann", "bob", "cy"], 2)
+    "'ann', 'bob' and 1 more"
+    """
+    more = len(names) - most
+    return ", ".join(map(repr, names[:most])) + f" and {more:,} more" * (more > 0)
 
 
 def counted(number: int, what: str) -> str:

@@ -73,8 +73,8 @@ class Coded(NamedTuple):
 class TextTable:
     """One file in DuckDB: its cells as they came (`raw`), and as numbered rows of text (`t`).
 
-    Of the columns that are `numbers`, `t` has the doubles too: to make text of numbers and numbers of it
-    takes ten times as long as to read them.
+    Of the columns that are `numbers`, `t` has the doubles too, so that features need not become text and
+    numbers again.
     """
 
     connection: duckdb.DuckDBPyConnection

@@ -24,6 +24,7 @@ from flows.cli.root import (
     Wide,
     app,
     kept_input,
+    listed,
     mistakes,
     number_cell,
     print_line,
@@ -177,11 +178,9 @@ def _undeclared(read: Labelled) -> Iterator[str]:
 
     found = () if read.models else like_models(read.labels.workers)
     if found:
-        named = ", ".join(map(repr, found[:MAX_NAMED]))
-        more = f" and {len(found) - MAX_NAMED:,} more" * (len(found) > MAX_NAMED)
         yield (
-            f"Workers who look like language models by name: {named}{more}; a column kind, with model in "
-            "their rows, declares those who are"
+            f"Workers who look like language models by name: {listed(found, MAX_NAMED)}; a column kind, "
+            "with model in their rows, declares those who are"
         )
 
 
