@@ -40,7 +40,7 @@ __all__ = [
 NAMES = ("worker", "task", "label")
 SHOWN = 3  # places and examples of one finding
 MANY = 20  # classes from which on more than half as many as labels are no classes, but numbers or texts
-SECONDS = "seconds"
+SECONDS, KIND = "seconds", "kind"
 NOTHING = ("nan", "null", "none", "n/a", "na", "#n/a", "nil", "undefined", "-", "?")
 HIDDEN = r"[\p{Cc}\p{Cf}\x{a0}]"  # letters that nobody sees
 SEVERAL = r"\S\s*\|\s*\S|^\[.*\]$"  # cat|dog, or a list
@@ -167,7 +167,7 @@ def check_labels(
         _found(table, "several labels in a cell", f"regexp_matches(label, '{SEVERAL}')", "label",
                f"if they hold at once: crowdassay multilabel {shlex.quote(given or table.file)}")
     )  # fmt: skip
-    doubts.append(_free_labels(table))
+    doubts += [_free_labels(table), _undeclared_models(table)]
     spelling = dict[str, str]()
     for name in NAMES:
         variants = _variants(table, name)
@@ -206,6 +206,17 @@ def _free_labels(table: TextTable) -> Finding:
     count = n_classes if is_free(n_classes, n_labels) else 0
     remedy = "cut numbers into a few classes first; texts cannot be compared"
     return Finding("different labels, few of them twice", count, "", example or "", remedy)
+
+
+def _undeclared_models(table: TextTable) -> Finding:
+    """Return how many workers have a model's name in a table that has no column of kinds."""
+    found: tuple[str, ...] = ()
+    if KIND not in table.names:
+        workers = table.query(f"SELECT worker FROM t GROUP BY worker ORDER BY min({ROW})")
+        found = like_models(np.array([worker or "" for (worker,) in workers], dtype=np.str_))
+    remedy = f"say who is one: a column {KIND}, with model in their rows, or input.models"
+    example = ", ".join(found[:SHOWN])
+    return Finding("workers with a language model's name", len(found), "", example, remedy)
 
 
 def _torn(table: TextTable) -> Finding:

@@ -97,6 +97,17 @@ def test_labels_that_hardly_repeat_are_numbers_or_texts(tmp_path: Path) -> None:
         assert [one.count for one in doubts if one.what == what] == ([count] if count else [])
 
 
+@pytest.mark.parametrize(("kind", "count"), [(False, 2), (True, 0)])
+def test_models_that_no_column_declares_are_named(tmp_path: Path, kind: bool, count: int) -> None:
+    path, what = tmp_path / "labels.csv", "workers with a language model's name"
+    rows = ["w1,t1,a,person", "gpt-4o,t1,b,model", "Qwen/Qwen2.5,t1,a,model", ",t1,a,person"]
+    table = ["worker,task,label,kind", *rows]
+    path.write_text("\n".join(row if kind else row.rpartition(",")[0] for row in table))
+    doubts = check_labels(open_lenient(path), duplicates="error").doubts
+    found = [(one.count, one.example) for one in doubts if one.what == what]
+    assert found == ([(count, "gpt-4o, Qwen/Qwen2.5")] if count else [])
+
+
 @pytest.mark.parametrize(("keep", "label"), [("first", "a"), ("last", "b")])
 def test_of_other_labels_the_first_or_the_last_is_kept(
     tmp_path: Path, keep: str, label: str
