@@ -35,6 +35,7 @@ from quality.aggregation.passes import (
     UNROLLED,
     coin_pass,
     coin_vote,
+    find_places,
     majority_pass,
     task_pass,
     wide_pass,
@@ -472,13 +473,9 @@ def _passes(
     n_classes = labels.n_classes
     # a coin's two sides stand where an answer's truths do
     n_answers, n_truths = shape[1:] if coins is None else (coins, 2)
-    place = labels.worker.astype(
-        np.int32 if math.prod(shape) <= np.iinfo(np.int32).max else np.int64
-    )
-    np.multiply(place, n_answers, out=place)  # in place: at ten million labels a copy counts
-    if n_answers == n_classes:
-        np.add(place, labels.label, out=place)
-    np.multiply(place, n_truths, out=place)
+    small = math.prod(shape) <= np.iinfo(np.int32).max
+    place = np.empty(labels.n_labels, dtype=np.int32 if small else np.int64)
+    find_places(labels.worker, labels.label, n_answers, n_truths, n_answers == n_classes, place)
     return TablePasses(
         check_gold(labels, gold, n_classes), labels.task_start, labels.label, place, chunk_start,
         shape, np.empty((len(chunk_start) - 1, *shape)), share, n_classes, coins is not None,

@@ -12,6 +12,7 @@ from quality.aggregation.passes.dirichlet import (
 from quality.aggregation.passes.em_pass import (
     PUT,
     UNROLLED,
+    find_places,
     majority_pass,
     task_pass,
     wide_pass,
@@ -27,6 +28,7 @@ from quality.aggregation.passes.subtypes import (
 
 __all__ = [
     "LANES", "PUT", "STRIP", "UNROLLED", "class_posterior", "coin_pass", "coin_vote", "coins_pay", "deal",
-    "dirichlet_moved", "dirichlet_weights", "exp_digamma", "exp_digammas", "find_rows", "in_lines",
-    "majority_pass", "narrow", "subtype_pass", "subtype_weights", "task_pass", "whole_lanes", "wide_pass",
+    "dirichlet_moved", "dirichlet_weights", "exp_digamma", "exp_digammas", "find_places", "find_rows",
+    "in_lines", "majority_pass", "narrow", "subtype_pass", "subtype_weights", "task_pass", "whole_lanes",
+    "wide_pass",
 ]  # fmt: skip

@@ -23,14 +23,14 @@ from math import inf, log
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64, Int, Int16, Int64
+from jaxtyping import Float64, Int, Int16, Int32, Int64
 from numba.cpython.unsafe.tuple import tuple_setitem
 
 from quality.aggregation.passes.lanes import LANES
 from quality.parallel import kernel, prefetch
 
 __all__ = [
-    "HUGE", "LOG_TINY", "PUT", "TINY", "UNROLLED", "majority_pass", "task_pass", "wide_pass",
+    "HUGE", "LOG_TINY", "PUT", "TINY", "UNROLLED", "find_places", "majority_pass", "task_pass", "wide_pass",
 ]  # fmt: skip
 
 PUT: Any = tuple_setitem  # a belief with one number replaced
@@ -40,7 +40,23 @@ LOG_TINY = log(TINY)
 BELOW_ONE = 1.0 - 2.0**-53  # the largest number under 1
 UNROLLED = 8  # the pass is compiled for each number of classes up to this one
 LINE = LANES  # numbers in a line of a cache
+NEAR = 2**17  # numbers: a megabyte
 AHEAD = 10  # labels: about what a pass does while memory answers
+
+
+@kernel
+def find_places(
+    worker: Int32[np.ndarray, " labels"],
+    label: Int16[np.ndarray, " labels"],
+    n_answers: int,
+    n_truths: int,
+    by_label: bool,
+    place: Int[np.ndarray, " labels"],
+) -> None:
+    """Write where in a flat table the truths of each label's worker, and `by_label` of its class, begin."""
+    for row in range(len(place)):
+        at = worker[row] * n_answers + (label[row] if by_label else 0)
+        place[row] = at * n_truths
 
 
 @kernel
@@ -60,9 +76,11 @@ def task_pass(
 ) -> float:
     """E step of some tasks: add to their expected counts and to the class mass; return the log-likelihood.
 
-    `keep` takes the posteriors unless empty; `products` and `power` are for work.
+    `keep` takes the posteriors unless empty; `products` and `power` are for work. Rows of a table larger
+    than a core's cache are asked for some labels ahead.
     """
     n_classes, belief = len(prior), prior
+    n_rows, is_far = len(place), len(table) > NEAR
     log_likelihood, evidence = 0.0, 1.0
     for task in range(first, last):
         low, high = task_start[task], task_start[task + 1]
@@ -70,6 +88,10 @@ def task_pass(
             continue
         belief, total = prior, 0.0
         for row in range(low, high):
+            if is_far:
+                soon = place[min(row + AHEAD, n_rows - 1)]
+                prefetch(table, soon)
+                prefetch(counts, soon)
             at = np.uint64(place[row])  # unsigned: no check for indices from the end
             for truth in range(n_classes):
                 belief = PUT(belief, truth, belief[truth] * table[at + np.uint64(truth)])

@@ -20,6 +20,7 @@ from quality import (
 )
 from quality.aggregation.dawid_skene_em import OneCoin, one_coin_dawid_skene
 from quality.aggregation.em import fit_em, passes_over
+from quality.aggregation.passes.em_pass import NEAR
 from tests.quality.aggregation.textbook_em import bayes, smoothed, textbook_em
 from tests.quality.labels.strategies import crowds
 
@@ -58,6 +59,21 @@ def test_products_agree_with_logarithms(n_classes: int, rng: np.random.Generator
     expected = textbook_em(labels, 20, smoothed(0.01))
     assert result.posterior == pytest.approx(expected.posterior, abs=1e-9)
     assert result.log_likelihood == pytest.approx(expected.log_likelihood, rel=1e-12)
+
+
+@pytest.mark.parametrize("n_classes", [3, 8])
+def test_a_table_larger_than_a_cache_is_the_textbooks(
+    n_classes: int, rng: np.random.Generator
+) -> None:
+    """15,000 workers of three labels each: their rows are asked for before they are needed."""
+    assignment = regular_assignment(n_tasks=9_000, n_workers=15_000, labels_per_task=5, rng=rng)
+    truth = rng.integers(n_classes, size=9_000)
+    crowd = simulate_crowd(assignment, truth, n_classes=n_classes, adversaries={}, rng=rng)
+    labels = encode(crowd.worker, crowd.task, crowd.label)
+    assert labels.n_workers * n_classes**2 > NEAR
+    result = dawid_skene(labels, max_iter=5, tol=0.0)
+    expected = textbook_em(labels, 5, smoothed(0.01))
+    assert result.posterior == pytest.approx(expected.posterior, abs=1e-9)
 
 
 def test_a_task_may_have_any_number_of_labels(rng: np.random.Generator) -> None:
