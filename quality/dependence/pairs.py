@@ -14,6 +14,7 @@ fit what is normal.
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,13 +26,17 @@ from quality.parallel import kernel
 __all__ = ["MIN_COMMON", "PairFit", "fit_pairs", "given_shares"]
 
 MIN_COMMON = 8  # tasks that two workers share, so that their agreement is judged
+CLEARLY = 0.7  # of the other fit's misfit, at most, has one that the crowd's mean never drew
 STANDS_OUT = 2.5  # standard errors beyond which a pair is left out of the fit
 ROUNDS = 8  # of leaving out and fitting again, at most
 STEPS = 40  # of one fit, at most
 SETTLED = 1e-4  # largest change of a skill at which a fit stops
 MISFIT = 0.25  # standard deviation of agreement about the fit that weights allow for
-RIDGE = 4.0  # pairs that the crowd's mean skill counts for in each worker's own
-EDGE = 0.02  # expected agreement is kept within [EDGE, 1 - EDGE]
+RIDGE = (
+    4.0  # pairs of so few common tasks that the crowd's mean skill counts for in each worker's own
+)
+EDGE = 0.02  # least expected agreement, and of what chance leaves the least that skills do
+TINY = 1e-9  # where chance leaves nothing
 MAX_PAIRS = 2_000_000  # in the fit; beyond that, of pairs who share few tasks every n-th
 MAX_MEETINGS = 200_000_000  # pairs of labels on one task; beyond that every n-th task is read
 BLOCK = 8_000_000  # meetings that one sparse product holds
@@ -93,26 +98,92 @@ def fit_pairs(engine: Engine, together: Int[np.ndarray, " known"] | None = None)
     """
     n_meetings = sum(engine.map(_meetings, None))
     every = -(-n_meetings // MAX_MEETINGS) or 1
-    first, second, n_common, n_agreed = _pairs_of(_sum_of(list(engine.map(_pair_sums, every))))
+    counted = _pairs_of(_sum_of(list(engine.map(_pair_sums, every))))
     shares = given_shares(engine)
-    chance = _products(shares, first, second)
-    pair = np.column_stack([first, second]).astype(np.int32)
-    excess = n_agreed / np.maximum(n_common, 1) - chance
-    judged = n_common >= MIN_COMMON
+    pairs = _Pairs(*counted, _products(shares, *counted[:2]), shares.shape[0])
+    pair = np.column_stack(counted[:2]).astype(np.int32)
     known = np.zeros(0, dtype=np.int64) if together is None else together
     apart = np.logical_not(np.isin(pair, known).all(axis=1))
-    kept = apart
-    rows, n_workers = (first, second, n_common, excess), shares.shape[0]
-    skill = _fit_skill(*rows, kept, n_workers, None)
-    for number in range(ROUNDS):
+    fit = _fit_trimmed(pairs, apart, drawn=True)
+    if pairs.are_rich:
+        other = _fit_trimmed(pairs, apart, drawn=False)
+        if _misfit(pairs, other, apart) < CLEARLY * _misfit(pairs, fit, apart):
+            fit = other
+    rest = pairs.n_common, pairs.n_agreed, fit.expected, pairs.chance, fit.z, fit.skill
+    return PairFit(pair, *rest, shares)
+
+
+class _Pairs(NamedTuple):
+    """What is counted of every pair, and the number of workers."""
+
+    first: np.ndarray
+    second: np.ndarray
+    n_common: np.ndarray
+    n_agreed: np.ndarray
+    chance: np.ndarray
+    n_workers: int
+
+    @property
+    def excess(self) -> np.ndarray:
+        """Agreement beyond chance."""
+        return np.asarray(self.n_agreed / np.maximum(self.n_common, 1) - self.chance)
+
+    @property
+    def judged(self) -> np.ndarray:
+        """True for the pairs who share enough tasks."""
+        return np.asarray(self.n_common >= MIN_COMMON)
+
+    @property
+    def are_rich(self) -> bool:
+        """Whether most pairs share more tasks than the crowd's mean skill counts for."""
+        return len(self.n_common) > 0 and bool(np.median(self.n_common) > RIDGE * MIN_COMMON)
+
+    def expected(self, skill: np.ndarray) -> np.ndarray:
+        """Return the probability to agree by these skills."""
+        most = 1.0 - np.maximum(
+            EDGE * (1.0 - self.chance), TINY
+        )  # of a rare class chance leaves little
+        both = skill[self.first] * skill[self.second]
+        return np.asarray(np.clip(self.chance + both, EDGE, most))
+
+
+class _Trimmed(NamedTuple):
+    """A fit without the pairs that stand out of it."""
+
+    skill: np.ndarray
+    expected: np.ndarray
+    z: np.ndarray
+
+
+def _fit_trimmed(pairs: _Pairs, apart: Bool[np.ndarray, " pairs"], *, drawn: bool) -> _Trimmed:
+    """Fit the skills, leave out the pairs that stand out, and fit again until these stay the same.
+
+    If the skills are `drawn` to the crowd's mean they are so until then, and are fitted once more
+    without it where pairs are rich. So a clique of many tasks does not teach the fit, and the best
+    workers, whom the mean draws down, are not left out for good.
+    """
+    kept, skill = apart, _fit_skill(pairs, apart, None, drawn=drawn)
+    for number in range(2 * ROUNDS):
         if number:
-            skill = _fit_skill(*rows, kept, n_workers, skill)
-        expected = np.clip(chance + skill[first] * skill[second], EDGE, 1.0 - EDGE)
-        z = _standardised(n_common, n_agreed, expected, judged)
+            skill = _fit_skill(pairs, kept, skill, drawn=drawn)
+        expected = pairs.expected(skill)
+        z = _standardised(pairs.n_common, pairs.n_agreed, expected, pairs.judged)
         before, kept = kept, apart & ~(z > STANDS_OUT)
-        if number and np.array_equal(before, kept):
+        settled = number > 0 and np.array_equal(before, kept)
+        if drawn and (settled or number + 1 == ROUNDS):
+            if not pairs.are_rich:
+                break
+            drawn = False
+        elif settled:
             break
-    return PairFit(pair, n_common, n_agreed, expected, chance, z, skill, shares)
+    return _Trimmed(skill, expected, z)
+
+
+def _misfit(pairs: _Pairs, fit: _Trimmed, apart: Bool[np.ndarray, " pairs"]) -> float:
+    """Return the squared residuals in binomial variances, none of which counts for more than one left out."""
+    off = pairs.n_agreed - pairs.n_common * fit.expected
+    square = off**2 / (pairs.n_common * fit.expected * (1.0 - fit.expected))
+    return float(np.minimum(square, STANDS_OUT**2)[pairs.judged & apart].sum())
 
 
 def given_shares(engine: Engine) -> sp.csr_matrix:
@@ -218,22 +289,29 @@ def _write_products(start, column, share, first, second, hers, found) -> None:
 
 
 def _fit_skill(
-    first: np.ndarray, second: np.ndarray, n_common: np.ndarray, excess: np.ndarray,
-    kept: np.ndarray, n_workers: int, begun: np.ndarray | None,
-) -> Float64[np.ndarray, " workers"]:  # fmt: skip
+    pairs: _Pairs,
+    kept: Bool[np.ndarray, " pairs"],
+    begun: Float64[np.ndarray, " workers"] | None,
+    *,
+    drawn: bool,
+) -> Float64[np.ndarray, " workers"]:
     """Return the skills whose products are nearest to the excess agreement, least squares.
 
     The first fit counts all pairs nearly alike: a clique with many tasks must not outweigh the crowd.
+    Unless the skills are `drawn` to the crowd's mean, it counts for less the more tasks pairs share.
     """
     misfit = MISFIT if begun is not None else 8 * MISFIT
+    first, second, n_common, excess = pairs.first, pairs.second, pairs.n_common, pairs.excess
     weight = np.where(kept, 1.0 / (misfit**2 + 0.25 / n_common), 0.0)
-    start = np.searchsorted(first, np.arange(n_workers + 1))
-    shape = n_workers, n_workers
+    start = np.searchsorted(first, np.arange(pairs.n_workers + 1))
+    shape = pairs.n_workers, pairs.n_workers
     target = sp.csr_matrix((weight * excess, second, start), shape=shape)
     mass = sp.csr_matrix((weight, second, start), shape=shape)
     middle = np.sqrt(max((weight * excess).sum() / max(weight.sum(), 1e-300), 1e-4))
     ridge = RIDGE / (misfit**2 + 0.25 / MIN_COMMON) * middle**2
-    skill: np.ndarray = np.full(n_workers, middle) if begun is None else begun
+    if not drawn:
+        ridge = ridge * _scarcity(pairs, weight)
+    skill: np.ndarray = np.full(pairs.n_workers, middle) if begun is None else begun
     for _ in range(STEPS):
         pull = target @ skill + target.T @ skill + ridge * middle
         square = skill**2
@@ -243,6 +321,20 @@ def _fit_skill(
         if moved <= SETTLED:
             break
     return skill
+
+
+def _scarcity(
+    pairs: _Pairs, weight: Float64[np.ndarray, " pairs"]
+) -> Float64[np.ndarray, " workers"]:
+    """Return the mean of `MIN_COMMON` over common tasks, at most 1, of each worker's pairs; 1 of none."""
+    few = weight * np.minimum(MIN_COMMON / pairs.n_common, 1.0)
+    hers, of_few = (
+        np.bincount(pairs.first, of, pairs.n_workers)
+        + np.bincount(pairs.second, of, pairs.n_workers)
+        for of in (weight, few)
+    )
+    share: np.ndarray = np.divide(of_few, hers, out=np.ones(pairs.n_workers), where=hers > 0)
+    return share
 
 
 def _standardised(

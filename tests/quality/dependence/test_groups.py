@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from benchmarks.quality.dependence import odd_crowd
 from quality import (
     CrowdLabels,
     DependentGroups,
@@ -46,6 +47,25 @@ def test_planted_cliques_are_found_and_nobody_else(kind: str, n_classes: int) ->
         assert np.array_equal(found.group[planted], np.repeat(np.arange(3), 3))
     assert (found.p_value < 1e-3).all()
     assert (found.n_wrong > 1.2 * found.expected_wrong).all()
+
+
+@pytest.mark.parametrize(
+    ("kind", "n_workers", "n_tasks", "overlap", "n_classes"),
+    [("wide", 8, 1000, 0, 5), ("confused", 8, 5000, 0, 2), ("rare", 15, 4000, 0, 2),
+     ("one-sided", 12, 2000, 0, 2), ("one-sided", 30, 3000, 8, 2)],
+)  # fmt: skip
+def test_the_best_of_a_few_workers_are_no_clique(
+    kind: str, n_workers: int, n_tasks: int, overlap: int, n_classes: int
+) -> None:
+    """They differ widely and share thousands of tasks; those who copy are found there all the same."""
+    crowd = kind, n_workers, n_tasks, overlap, n_classes
+    held, copied = [], []
+    for seed in range(100, 105):
+        held.append((dependent_groups(odd_crowd(*crowd, 0, seed).labels).group >= 0).any())
+        joined = odd_crowd(*crowd, n_workers // 4, seed)
+        copied.append((dependent_groups(joined.labels).group >= 0)[~joined.honest].mean())
+    assert not any(held)
+    assert np.mean(copied) >= 0.6
 
 
 @pytest.mark.parametrize("kind", ["sybils", "part_time", "better_models"])

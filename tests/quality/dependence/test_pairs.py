@@ -73,3 +73,16 @@ def test_very_many_pairs_who_all_share_enough_tasks_are_all_looked_at(
     found = fit_pairs(engine)
     assert found.n_common.tolist() == [20] * 15
     assert found.z.tolist() == expected.z.tolist()
+
+
+def test_nobody_is_expected_to_agree_less_than_chance_where_a_class_is_rare() -> None:
+    """With 1 % of the tasks in one class all agree on .98 or more, and nobody stands out."""
+    rng = np.random.default_rng(3)
+    truth = rng.random(4000) < 0.01
+    right = np.where(truth, 0.8, 0.998)
+    label = np.where(rng.random((15, 4000)) < right, truth, ~truth)
+    worker, task = np.divmod(np.arange(label.size), 4000)
+    labels = encode(worker, task, label.ravel())
+    fit = fit_pairs(LocalEngine(cut_labels(labels, [0, 4000])))
+    assert (fit.expected > fit.chance).all()
+    assert fit.z.max() < 4
