@@ -280,6 +280,11 @@ KEPT = (
         "cohorts-*.npz", "digests of the tasks of a planned year, their cohorts, groups and uses"
     ),
     Output("groups.lock", "nothing; held while groups or cohorts are recorded"),
+    Output(
+        "last_failure.json",
+        "why the newest run failed, in words that may name a worker, a task or a cell",
+        private_names=True,
+    ),
     Output("prefect", "Prefect's database and log of runs that it made by itself"),
 )
 """What outlives runs, in the state folder."""

@@ -21,6 +21,7 @@ from flows.run import (
     open_run,
 )
 from flows.settings import load_settings
+from flows.stages import KEPT
 from flows.tables import TableError
 from tests.flows.campaign import write_small_campaign
 
@@ -43,6 +44,11 @@ def test_why_a_run_failed_is_kept_until_one_succeeds(tmp_path: Path) -> None:
     labels.write_text(sound)
     run_pipeline(settings)
     assert last_failure(settings.state) is None
+
+
+def test_the_note_of_a_failure_is_listed_as_one_that_may_hold_names() -> None:
+    (listed,) = [output for output in KEPT if output.name == LAST_FAILURE]
+    assert (listed.public, listed.private_names) == (False, True)
 
 
 def test_without_a_state_folder_a_refused_run_leaves_nothing(tmp_path: Path) -> None:
