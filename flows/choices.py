@@ -38,7 +38,7 @@ Metric: TypeAlias = Literal["nominal", "ordinal", "interval"]
 """How far two labels are apart: at all; by the labels ranked between them; by their numbers."""
 Penalty: TypeAlias = Literal["soft", "hard"]
 """The penalty by which the filter removes workers."""
-PostedTo: TypeAlias = Literal["mturk", "toloka", "label_studio"]
+PostedTo: TypeAlias = Literal["mturk", "toloka", "label-studio"]
 """Platforms that read tasks to post again."""
 TrainingMethod: TypeAlias = Literal["auto", "objective_perturbation", "noisy_descent"]
 """How to train privately: as public numbers choose, tuned and pure, or with a delta and no knob."""

@@ -135,10 +135,10 @@ def _json(rows: Sequence[Mapping[str, Any]]) -> str:
 FOUND: Mapping[PostedTo, Callable[..., Iterator[tuple[str, dict[str, Any]]]]] = {
     "mturk": partial(_of_table, "mturk", ("HITId",), ","),
     "toloka": partial(_of_table, "toloka", ("ASSIGNMENT:task_id",), "\t"),
-    "label_studio": _of_label_studio,
+    "label-studio": _of_label_studio,
 }
 WRITERS: Mapping[PostedTo, Callable[[Sequence[Mapping[str, Any]]], str]] = {
     "mturk": partial(_table, ",", INPUTS["mturk"]),
     "toloka": partial(_table, "\t", ""),
-    "label_studio": _json,
+    "label-studio": _json,
 }

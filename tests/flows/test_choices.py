@@ -8,6 +8,7 @@ import pytest
 
 from flows.choices import BlockedBy, Duplicates, Metric, Penalty, PostedTo
 from flows.exporters import block_lists, reposts
+from flows.importers import FORMATS
 from flows.settings import FilterSettings, InputSettings, SettingsError
 from flows.spending import audit
 from privacy.mechanisms import COUNT_MECHANISMS
@@ -28,3 +29,4 @@ def test_settings_and_commands_have_the_same_choices() -> None:
     assert get_args(Metric) == METRICS
     assert set(get_args(BlockedBy)) == block_lists.WRITERS.keys()
     assert set(get_args(PostedTo)) == reposts.WRITERS.keys() == reposts.FOUND.keys()
+    assert {*get_args(BlockedBy), *get_args(PostedTo)} <= FORMATS.keys()  # one spelling each way

@@ -177,14 +177,8 @@ def test_repost_writes_tasks_with_their_data_for_label_studio(
     runs: tuple[Path, Path], tmp_path: Path
 ) -> None:
     plan(runs[0], ("101", "11"), ("101", "12"))
-    words = [
-        "repost",
-        runs[0],
-        "--format",
-        "label_studio",
-        "--export",
-        EXPORTS / "label_studio.json",
-    ]
+    export = EXPORTS / "label_studio.json"
+    words = ["repost", runs[0], "--format", "label-studio", "--export", export]
     assert invoke(*words, "--output", tmp_path / "again.json").exit_code == 0
     assert json.loads((tmp_path / "again.json").read_text()) == [
         {
