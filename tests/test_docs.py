@@ -9,13 +9,17 @@ import pydoc
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pandas as pd
 import pytest
+from typer.main import get_command
 
+from benchmarks.flows import default_run
 from benchmarks.peers import comparison
 from flows.cli import app
 from flows.cli.root import DAY
@@ -35,12 +39,22 @@ FOLDER = re.compile(
 NAME = re.compile(
     r"`((?:flows|quality|learners|privacy|benchmarks)(?:\.\w+)+(?<!\.json))(?:\([^`]*\))?`"
 )
+SHELL = re.compile(r"```\w*\n(.*?)```", re.DOTALL)
+CALL = re.compile(r"`crowdassay ([a-z][^`]*)`")
+LINE = re.compile(r"(?m)^(?:\$ | *- run: )?crowdassay ([a-z].*)$")
 FILES = {str(path.relative_to(ROOT)) for path in ROOT.glob("*/**/*.py")}
 BENCHMARKS = sorted((ROOT / "benchmarks").rglob("*.py"))
 
 
 def named(page: Path) -> str:
     return str(page.relative_to(ROOT))
+
+
+def commands_of(command: Any, *words: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the words of every command with the command, a group before its own."""
+    yield words, command
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from commands_of(inner, *words, name)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
@@ -58,6 +72,26 @@ def test_every_command_a_page_or_a_benchmark_names_can_be_run(page: Path) -> Non
         assert found is not None, module
         assert found.origin is not None
         assert "__main__" in Path(found.origin).read_text(encoding="utf-8"), module
+
+
+OPTIONS = {
+    words: {"--help", *(option for one in command.params for option in one.opts)}
+    | {option for one in command.params for option in one.secondary_opts}
+    for words, command in commands_of(get_command(app))
+}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_every_option_of_a_command_that_a_page_shows_exists(page: Path) -> None:
+    """In a line of a block or within backticks, as far as the next command of the shell."""
+    text = page.read_text(encoding="utf-8")
+    lines = [line for block in SHELL.findall(text) for line in LINE.findall(block)]
+    for called in (*lines, *CALL.findall(SHELL.sub("", text))):
+        first, *rest = re.split(r"\s[|&>]|;\s", called, maxsplit=1)[0].split()
+        words = (first, *rest[:1]) if (first, *rest[:1]) in OPTIONS else (first,)
+        assert words in OPTIONS, called
+        asked = {word.partition("=")[0] for word in rest if re.match("--?[a-z]", word)}
+        assert asked <= OPTIONS[words], called
 
 
 @pytest.mark.parametrize("page", BENCHMARKS, ids=named)
@@ -164,6 +198,14 @@ def test_the_comparisons_versions_are_those_that_are_run() -> None:
     assert {" ".join(words) for words in re.findall(r"(?m)^## (\S+) ([\d.]+) ", COMPARISON)} == run
     found = (ROOT / "docs" / "results" / "comparison.md").read_text(encoding="utf-8")
     assert all(version in found for version in run)
+
+
+def test_what_a_billion_labels_would_take_follows_from_the_largest_run_on_shards() -> None:
+    rows = default_run.rows_of(default_run.PAGE.read_text(encoding="utf-8"))
+    totals = default_run.totals_in(rows)
+    assert max(totals) == 100_000_000
+    carried = default_run.carried_on(totals)
+    assert [row for title, *_ in carried for row in rows[title]] == carried
 
 
 def test_the_reference_of_settings_has_every_key_with_its_sentence_and_its_variable() -> None:

@@ -20,8 +20,8 @@ that are mapped, which the system takes back when it needs them.
 A large campaign takes long, so the command measures the shapes that it is asked for and keeps the other
 rows of the page. The last column is the day on which a row was measured.
 
-The last rows are no measurements. They carry the labels' CPU seconds and memory on, from the smallest of
-the campaigns with a power law to the largest, in proportion to the labels.
+The last rows are no measurements. They carry the labels' CPU seconds and memory on, from the smallest to
+the largest of the campaigns on shards, in proportion to the labels.
 """
 
 from __future__ import annotations
@@ -143,15 +143,11 @@ def rows_of(page: str) -> dict[str, list[tuple[str, ...]]]:
 
 
 def totals_in(rows: dict[str, list[tuple[str, ...]]]) -> dict[int, tuple[float, float]]:
-    """CPU seconds and peak memory of the whole runs of campaigns with a power law, by labels.
-
-    Those of many classes or groups are left out.
-    """
+    """CPU seconds and peak memory of the whole runs on shards, by labels."""
     totals = {}
     for shape in SHAPES.values():
         for _, stage, cpu, _, memory, *_ in rows.get(shape.title, ()):
-            usual = shape.n_classes == Shape.n_classes and not is_open(shape)
-            if stage == "whole run" and usual and not shape.on_shards:
+            if stage == "whole run" and shape.on_shards:
                 figures = (float(figure.replace(",", "")) for figure in (cpu, memory))
                 totals[shape.n_labels] = (next(figures), next(figures))
     return totals
@@ -195,8 +191,8 @@ def carried_on(totals: dict[int, tuple[float, float]]) -> list[tuple[str, ...]]:
         by_time, by_memory = seconds / (DAY * CORES), megabytes / (MEMORY_GB * 1e3)
         machines = math.ceil(max(by_time, by_memory))
         what = (
-            f"in proportion: {seconds / 3600:,.0f} CPU hours, and {megabytes / 1e3:,.0f} GB if nothing "
-            f"were left in shards; {machines:,} machines of {CORES} cores and {MEMORY_GB} GB for a day"
+            f"in proportion: {seconds / 3600:,.0f} CPU hours, and {megabytes / 1e3:,.0f} GB with the pages "
+            f"of mapped files; {machines:,} machines of {CORES} cores and {MEMORY_GB} GB for a day"
         )
         figures = _figure(seconds), "", _figure(megabytes), ""
         rows.append((f"{n_labels:,} labels", what, *figures))
