@@ -118,7 +118,8 @@ def main() -> None:
                 "embedded server is a child of its run, and counts whole: its imports, and in the first "
                 "run the tables of its database."
             )
-            + f" The machine's load was {os.getloadavg()[2]:.0f} on {os.cpu_count()} cores: work beside it "
+            + " A median above its goal is a goal missed."
+            f" The machine's load was {os.getloadavg()[2]:.0f} on {os.cpu_count()} cores: work beside it "
             "makes processor time dearer."
         ),
     )
