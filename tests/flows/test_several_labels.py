@@ -197,6 +197,22 @@ def test_the_run_and_the_command_publish_the_same_and_pay_once(made: Path, crowd
     assert state["spent"]["epsilon"] == 1.0
 
 
+def test_without_groups_too_the_command_gets_what_the_run_has_paid_for(
+    crowd: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "c"
+    run_pipeline(load_settings(campaign(crowd, folder, RELEASED)))
+    told = invoke(
+        "multilabel", str(folder / "labels.csv"), "--nothing", "none",
+        "--classes", ",".join(f"class-{code}" for code in range(5)),
+        "--publish", str(folder / "shown"), "--campaign", "simulated-crowd", "--epsilon", "1",
+        "--max-labels", "2", "--publication", "2026-11", "--state", str(folder / "state"),
+    )  # fmt: skip
+    assert told.exit_code == 0, told.stderr
+    state = read_statements(folder / "state", dataset="simulated-crowd")[0]
+    assert state["spent"]["epsilon"] == 1.0
+
+
 def test_a_preview_is_what_the_run_pays(crowd: Path, tmp_path: Path) -> None:
     settings = load_settings(campaign(crowd, tmp_path, RELEASED))
     assert preview(settings.state, settings, n_tasks=120)["asked"] == {"epsilon": 1.0, "delta": 0.0}

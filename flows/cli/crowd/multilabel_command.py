@@ -229,7 +229,7 @@ def _task_groups(table: MultiLabels, tasks: Path | None) -> Shaped[np.ndarray, "
     from flows.tables import TableError
 
     if tasks is None:
-        return np.full(table.n_tasks, "all")
+        return np.full(table.n_tasks, "all tasks")  # as a run calls them
     names, code = groups_of(table.tasks, tasks)
     if (code < 0).any():
         lacking = table.tasks[int((code < 0).argmax())]
