@@ -67,7 +67,7 @@ class Block:
     messages
         What arrives, by the message's name: one entry per sending class.
     arrived
-        The sum of the weights of the events that arrive at each row in this step.
+        The sum of the weights of the events that arrived at each row since the block's last step.
     spikes
         Where this block's events go.
     """
@@ -87,15 +87,15 @@ class Block:
         return len(self.arrived)
 
 
-def compile_blocks(tree: Tree, wiring: Wiring, step_of: dict[str, float]) -> list[Block]:
+def compile_blocks(tree: Tree, wiring: Wiring, dt: float) -> list[Block]:
     """Return the blocks of all clocked classes, by phase and name, and let the elements view them.
 
     Parameters
     ----------
     tree, wiring
         The elements, their links and their connections.
-    step_of
-        The length of a step of each base class; connections from a class count their delay in it.
+    dt
+        The length of the clock's step, in which delays are counted, whatever a class's own step is.
     """
     by_class: dict[str, list[Element]] = {}
     for element in tree.root.subtree():
@@ -104,7 +104,7 @@ def compile_blocks(tree: Tree, wiring: Wiring, step_of: dict[str, float]) -> lis
     blocks = {name: _block(elements) for name, elements in by_class.items()}
     for block in blocks.values():
         _add_messages(block, wiring.links, blocks)
-        _add_spikes(block, wiring.connections, blocks, step_of)
+        _add_spikes(block, wiring.connections, blocks, dt)
     return sorted(blocks.values(), key=lambda block: (block.cls.phase, block.cls.name))
 
 
@@ -159,7 +159,7 @@ def _add_spikes(
     block: Block,
     connections: Sequence[Connection],
     blocks: dict[str, Block],
-    step_of: dict[str, float],
+    dt: float,
 ) -> None:
     """Find where the block's events go."""
     by_target: dict[str, list[np.ndarray]] = {}
@@ -171,7 +171,7 @@ def _add_spikes(
         target = np.array(one.target.rows) + blocks[base].first[id(one.target.element)]
         if not one.pairs:
             source, target = np.repeat(source, len(target)), np.tile(target, len(source))
-        steps = round(one.delay / step_of.get(base, step_of[""]))
+        steps = round(one.delay / dt)
         columns = (source, target, np.full(len(source), steps), np.full(len(source), one.weight))
         by_target.setdefault(base, []).append(np.stack(columns).astype(float))
     for base, parts in sorted(by_target.items()):

@@ -56,8 +56,7 @@ class Clock:
 
     def compile(self) -> None:
         """Gather the elements into blocks; events under way are lost."""
-        step_of = {"": self.dt} | {name: self.dt * k for name, k in self.every.items()}
-        self.blocks = compile_blocks(self.tree, self.wiring, step_of)
+        self.blocks = compile_blocks(self.tree, self.wiring, self.dt)
         self._rings = [spikes for block in self.blocks for spikes in block.spikes]
         timed = [(block, self.every.get(block.cls.name, 1)) for block in self.blocks]
         phases = groupby(timed, key=lambda one: one[0].cls.phase)
@@ -70,14 +69,13 @@ class Clock:
         for spikes in self._rings:
             spikes.ring[:] = 0.0
         for block in reversed(self.blocks):
+            block.arrived.fill(0.0)
             if block.cls.reset is not None:
                 for name, value in block.cls.reset(block, self.dt).items():
                     block.values[name][:] = value
 
     def step(self) -> None:
         """Go from t to t + dt."""
-        for block in self.blocks:
-            block.arrived.fill(0.0)
         for spikes in self._rings:
             due = spikes.ring[self.n_steps % len(spikes.ring)]
             spikes.target.arrived += due
@@ -89,6 +87,7 @@ class Clock:
                 if block.cls.process is not None and self.n_steps % every == 0
             ]
             for block, values in new:
+                block.arrived.fill(0.0)  # until then they wait for a class that steps less often
                 for name, value in values.items():
                     block.values[name][:] = value
                 if "fired" in values:

@@ -27,6 +27,7 @@ __all__ = ["STEP", "Decisions", "Law", "decide_many", "decide_once", "diffusion_
 
 STEP = 0.02  # seconds
 OVERSHOOT = 0.5826  # -zeta(1/2) / sqrt(2 pi), in standard deviations of a step
+MAX_STEPS = 2.0**62  # of a decision: an infinite deadline as a whole number
 LATE = 0.25  # steps by which a mean time is too long: the variance of the overshoot
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MIX_1, MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -132,8 +133,8 @@ def decide_many(
     """
     if relative and options != 2:
         raise ValueError(f"options must be 2 where evidence is relative, got options={options}")
-    if not (bound > 0 and noise > 0 and step > 0 and options >= 2):
-        raise ValueError("bound, noise and step must be > 0 and options >= 2")
+    if not (bound > 0 and noise > 0 and step > 0 and deadline > 0 and options >= 2):
+        raise ValueError("bound, noise, step and deadline must be > 0 and options >= 2")
     label, seconds = np.empty(n, dtype=np.int64), np.empty(n)
     near = bound - (OVERSHOOT * noise * step**0.5 if corrected else 0.0)
     keys = rng.integers(2**63, size=n).astype(np.uint64)
@@ -211,7 +212,7 @@ def _decide(
     """Return the option that reaches the bound first, and when."""
     state = _mixed(key)
     deviation = noise * np.sqrt(step)
-    n_steps = max(1, int(deadline / step))
+    n_steps = int(min(max(deadline / step, 1.0), MAX_STEPS))
     is_spare, spare = False, 0.0
     x = np.zeros(options)
     best = 0

@@ -164,7 +164,7 @@ class Interpreter:
                 raise statement.line.error(
                     "elements must be less nested, got too many levels"
                 ) from None
-            except (ValueError, TypeError) as error:
+            except (ValueError, TypeError, OverflowError) as error:
                 raise statement.line.error(str(error)) from error
 
     def _spend(self, line: Line) -> None:
@@ -335,6 +335,6 @@ def _end_of(text: str, start: int) -> int:
 
 
 def _as_text(value: Any) -> str:
-    if isinstance(value, float) and value == int(value) and abs(value) < 2**53:
+    if isinstance(value, float) and abs(value) < 2**53 and value == int(value):
         return str(int(value))
     return str(value)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from learners.genesis.core import Element, Link
+from learners.genesis.core import Element, Link, Selection
 
 __all__ = ["saved_script", "written"]
 
@@ -15,19 +15,22 @@ __all__ = ["saved_script", "written"]
 def written(value: Any) -> str:
     """Return a value as a script writes it: exactly, so that reading it gives the same number.
 
-    >>> written(0.1), written("a b"), written((1.0, -2.0)), written(np.array([1.0, 0.5]))
-    ('0.1', '"a b"', '(1.0,-2.0)', '(1.0,0.5)')
+    >>> written(0.1), written("a b"), written((1.0, -2.0)), written(np.array([1.0, np.inf]))
+    ('0.1', '"a b"', '(1.0,-2.0)', '(1.0,inf)')
+    >>> written(np.inf)
+    '{inf}'
     """
     if isinstance(value, str):
         escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
         return f'"{escaped}"'
     if isinstance(value, np.ndarray | tuple):
         inside = [
-            written(one) for one in (value.tolist() if isinstance(value, np.ndarray) else value)
+            written(one).strip("{}")  # a list is an expression already
+            for one in (value.tolist() if isinstance(value, np.ndarray) else value)
         ]
         return f"({','.join(inside)}{',' if len(inside) == 1 else ''})"
     if isinstance(value, float | np.floating):
-        return repr(float(value))
+        return repr(float(value)) if np.isfinite(value) else f"{{{float(value)}}}"
     return str(value)
 
 
@@ -75,10 +78,14 @@ def _fields(element: Element) -> Iterator[str]:
         if (values == values[0]).all():
             yield f"set {element.path} {name} {written(values[0])}"
         elif values.ndim == 1:
-            yield f"set {element.path} {name} {written(values)}"
+            # a script sets no NaN: rows that hold it are as they were made
+            for run in np.ma.clump_unmasked(np.ma.array(values, mask=np.isnan(values))):
+                rows = Selection(element, run.start, run.stop)
+                yield f"set {rows} {name} {written(values[run])}"
         else:
             for row, value in enumerate(values):
-                yield f"set {element.path}[{row}] {name} {written(value)}"
+                if not np.isnan(value).any():
+                    yield f"set {element.path}[{row}] {name} {written(value)}"
 
 
 def _texts(element: Element, name: str, default: Any) -> Iterator[str]:

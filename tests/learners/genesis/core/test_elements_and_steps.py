@@ -212,6 +212,21 @@ def test_a_class_may_step_less_often():
     assert sim.get("/p", "n") == 3
 
 
+def test_an_event_waits_for_a_class_that_steps_less_often():
+    """Its delay is counted in steps of the clock; a reset forgets what waits."""
+    sim = simulation()
+    sim.script("setclock .1\nsetclock synapse 4\ncreate pacemaker /p\nset /p every 10")
+    sim.script("create synapse /s\ngraph /s x\nconnect /p to /s -weight 2 -delay .5\nstep 17")
+    x = sim.data("/s", "x").value
+    assert (x[:17] == 0).all()
+    assert x[17] == pytest.approx(2 * np.exp(-0.4 / 2))
+    sim.reset()
+    sim.step(16)
+    sim.reset()
+    sim.step(2)
+    assert sim.get("/s", "x") == 0
+
+
 def test_a_graph_records_every_so_many_steps_and_forgets_at_a_reset():
     sim = simulation()
     sim.script("setclock .5\ncreate pacemaker /p -n 2\ngraph /p n -every 3\nstep 7")

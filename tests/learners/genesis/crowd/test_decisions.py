@@ -67,6 +67,16 @@ def test_the_correction_brings_the_accumulator_near_its_limit(rng):
     assert abs(made.seconds.mean() / limit.seconds.mean() - 1) <= 0.04
 
 
+def test_an_infinite_deadline_waits_for_the_bound(rng):
+    asked = {"options": 2, "drift": 1.0, "bound": 1.0, "relative": True}
+    never, late = (
+        decide_many(50, **asked, deadline=deadline, rng=np.random.default_rng(0)).seconds
+        for deadline in (np.inf, 1e6)
+    )
+    np.testing.assert_array_equal(never, late)
+    assert never.max() > 0.1
+
+
 def test_a_deadline_takes_the_option_ahead(rng):
     made = decide_many(100, options=3, drift=0.0, bound=1e9, deadline=0.5, rng=rng)
     assert np.allclose(made.seconds, 0.5, atol=0.02)
@@ -76,7 +86,8 @@ def test_a_deadline_takes_the_option_ahead(rng):
     ("wrong", "sentence"),
     [
         ({"options": 3, "relative": True}, "options must be 2"),
-        ({"options": 2, "bound": 0.0}, "bound, noise and step must be > 0"),
+        ({"options": 2, "bound": 0.0}, "bound, noise, step and deadline must be > 0"),
+        ({"options": 2, "deadline": np.nan}, "bound, noise, step and deadline must be > 0"),
     ],
 )
 def test_a_wrong_number_is_refused(wrong, sentence, rng):

@@ -148,6 +148,7 @@ def test_no_script_is_anything_but_run_or_refused(text):
         ("create neutral 9a", "x.g:1: a name must be a letter"),
         ("x = nan_of", "x.g:1: variable 'nan_of' must be set"),
         ("include a b", "x.g:1: include must be followed by one name, got 2"),
+        ("echo\nint n = inf", "x.g:2: cannot convert float infinity to integer"),
     ],
 )  # fmt: skip
 def test_a_mistake_names_file_and_line_and_what_must_be(script, message):
@@ -250,6 +251,16 @@ def test_a_saved_link_keeps_the_one_message_that_it_was_made_for():
     sim = simulation()
     sim.script("create compartment /a\ncreate axon /a/x\nlink /a to /a/x -as VOLTAGE")
     assert Simulation.load(sim.save(), rng=np.random.default_rng(0)).save() == sim.save()
+
+
+def test_saved_rows_may_be_infinite_or_without_a_value():
+    sim = simulation()
+    sim.script("create worker /w -n 4\nset /w deadline {inf}\nset /w[0:2] drift (1, inf)")
+    sim.script("set /w[3] drift 2\nset /w[2] bound 3")
+    again = Simulation.load(sim.save(), rng=np.random.default_rng(0))
+    for field in ("deadline", "drift", "bound"):
+        np.testing.assert_array_equal(again.get("/w", field), sim.get("/w", field))
+    assert said("echo limit {inf} {-inf}") == ["limit inf -inf"]
 
 
 def test_a_form_issues_commands_and_shows_what_it_holds():
