@@ -79,7 +79,8 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
         precision.
     weighting
         What an object earns from a training query: "dcg", 1 / log2(rank + 1) for ranks up to `top`;
-        "mean", its score; "hit", 1 for ranks up to 10. Divided by the training queries of the cell.
+        "mean", its score; "hit", 1 for ranks up to 10. Divided by the training queries of the cell, for
+        "mean" by those that scored it.
     top
         Ranks that count for "dcg".
     list_length
@@ -222,11 +223,14 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
     def kneighbors(
         self, queries: Any, k: int = 10, budget: int = 500
     ) -> tuple[Float[np.ndarray, "queries k"], Int[np.ndarray, "queries k"]]:
-        """Scores and row numbers of the best k found for each of several queries."""
+        """Scores and row numbers of the best k found for each of several queries; NaN and -1 fill up."""
         check_is_fitted(self)
         rows = validate_data(self, queries, dtype=np.float64, reset=False)
-        found = [self.query(row, k, budget) for row in rows]
-        return np.array([one.scores for one in found]), np.array([one.ids for one in found])
+        scores, ids = np.full((len(rows), k), np.nan), np.full((len(rows), k), -1)
+        for at, row in enumerate(rows):
+            found = self.query(row, k, budget)
+            scores[at, : len(found.ids)], ids[at, : len(found.ids)] = found.scores, found.ids
+        return scores, ids
 
     def candidates(
         self, query: Float[np.ndarray, " features"], budget: int
@@ -263,7 +267,7 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
     ) -> tuple[Int[np.ndarray, " earning"], Float[np.ndarray, " earning"]]:
         """Objects that earn something from one query's scores, and how much."""
         if self.weighting == "mean":
-            return np.arange(len(scores)), np.where(np.isfinite(scores), scores, 0.0)
+            return np.arange(len(scores)), scores
         n_top = min(N_HIT if self.weighting == "hit" else self.top, int(np.isfinite(scores).sum()))
         best = np.argpartition(-scores, n_top - 1)[:n_top] if n_top else np.zeros(0, int)
         best = best[np.lexsort((best, -scores[best]))]
@@ -350,18 +354,24 @@ class _Dense:
 
     def __init__(self, n_cells: int, n_objects: int) -> None:
         self.total = np.zeros((n_cells, n_objects))
+        self.n_scores = np.zeros((n_cells, n_objects), dtype=np.int32)
 
     def add(
         self, cells: Int[np.ndarray, " cells"], ids: Int[np.ndarray, " earning"],
         value: Float[np.ndarray, " earning"],
     ) -> None:  # fmt: skip
-        """Let objects earn in some cells."""
-        self.total[cells] += value
+        """Let objects earn in some cells; one that is left out, at minus infinity, does not."""
+        scored = np.isfinite(value)
+        self.total[cells] += np.where(scored, value, 0.0)
+        self.n_scores[cells] += scored
 
     def lists(self, sizes: Int[np.ndarray, " cells"], length: int) -> _Lists:
         """Objects of each cell by their mean score; cells without a training query have no list."""
         held = np.flatnonzero(sizes)
-        mean = self.total[held] / sizes[held, None]
+        n_scores = self.n_scores[held]
+        mean = np.where(n_scores > 0, self.total[held] / np.maximum(n_scores, 1), np.inf)
+        # one that nobody else scored has no mean, and is worth as little as the worst
+        mean = np.where(n_scores > 0, mean, mean.min(axis=1, keepdims=True))
         best = np.argsort(-mean, axis=1, kind="stable")[:, :length]
         counts = np.zeros(len(sizes), dtype=int)
         counts[held] = best.shape[1]

@@ -143,13 +143,13 @@ def _check(features: np.ndarray, believed: np.ndarray, taught: np.ndarray, n_fol
 def _fit(
     features: np.ndarray, believed: np.ndarray, tasks: np.ndarray, c: float,
     rng: np.random.Generator,
-) -> Pipeline | int:  # fmt: skip
-    """Return a model of these tasks, or the one class that they have."""
+) -> Pipeline | int | None:  # fmt: skip
+    """Return a model of these tasks, the one class that they have, or None where they have none."""
     if len(tasks) > MAX_TRAINED:
         tasks = np.sort(rng.choice(tasks, MAX_TRAINED, replace=False))
     row, label = np.nonzero(believed[tasks] > MIN_BELIEF)
     if np.unique(label).size < 2:
-        return int(label[0])
+        return int(label[0]) if label.size else None
     model = make_pipeline(StandardScaler(), LogisticRegression(C=c, max_iter=MAX_ITER, tol=1e-3))
     x, weight = features[tasks[row]], believed[tasks[row], label]
     with warnings.catch_warnings():  # a model that is not quite done is judged like any other
@@ -163,10 +163,12 @@ def _fit(
 
 
 def _predict(
-    model: Pipeline | int, features: np.ndarray, n_classes: int
+    model: Pipeline | int | None, features: np.ndarray, n_classes: int
 ) -> Float64[np.ndarray, "tasks classes"]:
     found = np.zeros((len(features), n_classes))
-    if isinstance(model, int):
+    if model is None:
+        found[:] = 1.0 / n_classes
+    elif isinstance(model, int):
         found[:, model] = 1.0
     else:
         found[:, model.classes_] = model.predict_proba(features)
@@ -174,7 +176,8 @@ def _predict(
 
 
 def _log_score(
-    model: Pipeline | int, features: np.ndarray, believed: np.ndarray, judged: Int[np.ndarray, " judged"]
+    model: Pipeline | int | None, features: np.ndarray, believed: np.ndarray,
+    judged: Int[np.ndarray, " judged"],
 ) -> float:  # fmt: skip
     """Return the mean log-probability of the soft labels of tasks that the model did not see."""
     log_p = np.log(_predict(model, features[judged], believed.shape[1]))

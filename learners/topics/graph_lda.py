@@ -91,9 +91,10 @@ class GraphLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     or documents of a few words, or to classify with many labels of each class, where a linear model is
     quicker (``python -m benchmarks.learners.topics`` compares them).
 
-    **Guarantees.** Every sweep after burn-in leaves the posterior as it is; a labelled training document's
-    path ends at its label; the same seed gives the same result; `score` is the exact likelihood of each
-    kept sample, averaged in probability; `partial_fit` with `freeze` changes no earlier document's path.
+    **Guarantees.** With `order` "mh" every sweep after burn-in leaves the posterior as it is; a labelled
+    training document's path ends at its label; the same seed gives the same result; `score` is the exact
+    likelihood of each kept sample, averaged in probability; `partial_fit` with `freeze` changes no earlier
+    document's path.
 
     **Cost.** A sweep takes the number of paths times the distinct words of all documents; memory in
     proportion to words times slots. At most 100,000 paths.

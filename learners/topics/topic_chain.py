@@ -1,4 +1,7 @@
-"""The chain: sweeps over documents, orders and hyper-parameters, each leaving the posterior as it is."""
+"""The chain: sweeps over documents, orders and hyper-parameters.
+
+Each leaves the posterior as it is, unless it is greedy or sorts the orders.
+"""
 
 import math
 from dataclasses import dataclass

@@ -125,6 +125,11 @@ def test_without_a_fallback_only_the_lists_of_the_querys_cells_are_read(rng):
     assert sorted(found.ids.tolist()) == sorted(np.argsort(-objects[:, 0])[:10].tolist())
     assert found.n_evaluations == 10
     assert not len(index.query(np.zeros(2), k=2, budget=50).ids)
+    scores, ids = index.kneighbors(np.array([[1.0, 0.0], [0.0, 0.0]]), k=12, budget=50)
+    assert (ids[0, :10] >= 0).all()
+    assert (ids[0, 10:] == -1).all()
+    assert (ids[1] == -1).all()
+    np.testing.assert_array_equal(np.isnan(scores), ids == -1)
 
 
 def test_the_sum_of_values_puts_first_what_several_lists_hold(rng):
@@ -153,6 +158,14 @@ def test_objects_as_queries_earn_themselves_nothing_unless_asked_to(rng):
         for index in (own, others)
     ]
     assert hits[0] > hits[1]
+
+
+def test_a_mean_leaves_out_the_object_that_asked():
+    objects = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 2.0]])
+    knobs = {"scorer": "sqeuclidean", "weighting": "mean", "fallback": "none"}
+    index = PredictiveIndex(FeatureCover(), **knobs).fit(objects)
+    assert index.candidates(np.array([1.0, 0.0]), 3).tolist() == [1, 0, 2]
+    assert index.candidates(np.array([0.0, 1.0]), 3).tolist() == [1, 2, 0]
 
 
 def test_queries_are_drawn_where_there_are_too_many(rows):

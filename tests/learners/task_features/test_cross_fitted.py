@@ -56,6 +56,12 @@ def test_tasks_of_one_class_alone_are_of_that_class():
     assert found[:, 0].min() > 0.999
 
 
+def test_beliefs_too_flat_to_teach_a_class_leave_all_equally_likely():
+    features, *_ = campaign()
+    found = fitted(features[:20], np.full((20, 60), 1 / 60))
+    np.testing.assert_allclose(found, 1 / 60)
+
+
 def test_scaling_a_column_changes_nothing_but_the_rounding():
     features, believed, _ = campaign()
     scaled = features * np.array([1.0, 1e3, 1.0, 1e-3, 1.0]) + 5.0
