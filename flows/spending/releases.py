@@ -362,7 +362,7 @@ def gate_of(
     if gate.threshold != "auto":
         return Thresholdout(threshold=gate.threshold, sigma=gate.sigma, budget=gate.budget)
     return fitted_gate(
-        float(price),
+        price,
         n=n,
         n_scored=n_scored,
         epsilon_score=epsilon_score,

@@ -7,12 +7,14 @@
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 from scipy.special import gammaln, logsumexp
 
 from learners.bounds import check_level, log_transfer_tail
 from learners.holdout.gate_bounds import noise_tail, value_tail
 from learners.holdout.thresholdout import Thresholdout
+from privacy.accounting import exact
 
 __all__ = [
     "HoldoutWidth",
@@ -118,7 +120,13 @@ def thresholdout_advice(
 
 
 def fitted_gate(
-    price: float, *, n: int, n_scored: int, epsilon_score: float, budget: int, rows: int = 1
+    price: float | Fraction,
+    *,
+    n: int,
+    n_scored: int,
+    epsilon_score: float,
+    budget: int,
+    rows: int = 1,
 ) -> Thresholdout:
     """Return a gate of a given price that a model which does not overfit passes, whatever the sizes are.
 
@@ -149,10 +157,10 @@ def fitted_gate(
     -----
     **Guarantees.** The gate costs no more than its price, for any sizes; where the threshold is below 0.99, a
     model that is as good on the holdout as on its training records passes a first question 99 times in 100.
-    *Proof.* Sigma is 2 budget rows / (price n), rounded up. The threshold is three standard deviations of the
-    difference without overfitting: of both means of 0s and 1s, of the score's noise, and of the
-    comparison's, which is Lap(2 sigma) + Lap(4 sigma) of variance 2 (4 + 16) sigma^2. A threshold
-    of 0.99 says that the records are too few to refute anything.
+    *Proof.* Sigma is 2 budget rows / (price n), rounded up in exact arithmetic. The threshold is three
+    standard deviations of the difference without overfitting: of both means of 0s and 1s, of the score's
+    noise, and of the comparison's, which is Lap(2 sigma) + Lap(4 sigma) of variance 2 (4 + 16) sigma^2. A
+    threshold of 0.99 says that the records are too few to refute anything.
 
     Examples
     --------
@@ -163,16 +171,16 @@ def fitted_gate(
         price > 0 and epsilon_score > 0 and n >= 1 and n_scored >= 1 and budget >= 1 and rows >= 1
     ):
         raise ValueError("price, epsilon_score and all numbers must be > 0")
-    sigma = _two_digits_up(2 * budget * rows / (price * n))
+    sigma = _two_digits_up(2 * budget * rows / (exact(price) * n))
     score = 2 / (epsilon_score * n_scored) ** 2
     deviation = math.sqrt(0.25 / n + 0.25 / n_scored + score + COMPARISON * sigma**2)
-    threshold = min(0.99, _two_digits_up(max(3 * deviation, 0.02)))
+    threshold = min(0.99, _two_digits_up(exact(max(3 * deviation, 0.02))))
     return Thresholdout(threshold=threshold, sigma=sigma, budget=budget)
 
 
-def _two_digits_up(value: float) -> float:
-    digits = 1 - math.floor(math.log10(value))
-    return round(math.ceil(round(value * 10.0**digits, 6)) / 10.0**digits, digits)
+def _two_digits_up(value: Fraction) -> float:
+    step = Fraction(10) ** (math.floor(math.log10(value)) - 1)
+    return float(math.ceil(value / step) * step)
 
 
 def largest_budget(tolerance: float, *, n: int, n_questions: int, level: float) -> int:

@@ -29,7 +29,7 @@ from learners.private import (
 )
 from learners.selection.public_split import split_rows
 from learners.selection.stability import StabilityValidation
-from privacy.accounting import Arithmetic
+from privacy.accounting import Arithmetic, double_up
 from privacy.mechanism import Json, Noise
 from privacy.mechanisms import ApproximateEvent, PureEvent, exact
 from privacy.query import Query
@@ -79,8 +79,8 @@ class ReducedTraining:
 
     @property
     def delta(self) -> float:
-        """Sum of both deltas."""
-        return float(
+        """Sum of both deltas, never less."""
+        return double_up(
             exact(getattr(self.training, "delta", 0.0))
             + exact(getattr(self.reduction, "delta", 0.0))
         )

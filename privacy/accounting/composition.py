@@ -12,14 +12,13 @@ in which order, may then depend on what was released, but how much noise is adde
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import partial
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from privacy.accounting.cost import NOTHING, Cost, Event, exact, is_known
+from privacy.accounting.cost import NOTHING, Cost, Event, double_up, exact, is_known
 from privacy.accounting.loss import Loss
 
 __all__ = ["Composition", "compose", "loss_of"]
@@ -76,7 +75,7 @@ class Composition:
         composed = self._finite(self._pmf.get_delta_for_epsilon(float(epsilon))) + self.slack
         bounds = [min(1.0, max(0.0, composed))]
         if exact(epsilon) >= self.basic.epsilon:
-            bounds.append(_rounded_up(self.basic.delta))
+            bounds.append(double_up(self.basic.delta))
         return min(bounds)
 
     def epsilon(self, delta: float | int) -> float:
@@ -96,7 +95,7 @@ class Composition:
                 raise ArithmeticError("a composed loss must be a number, got NaN")
             bounds.append(composed * EPSILON_DIGITS)
         if exact(delta) >= self.basic.delta:
-            bounds.append(_rounded_up(self.basic.epsilon))
+            bounds.append(double_up(self.basic.epsilon))
         return min(bounds)
 
     @staticmethod
@@ -253,8 +252,3 @@ def _concentration(law: Float[np.ndarray, " grid"], count: int) -> float:
     """The l2 norm of the law of `count` losses; on a circle, where it can only be larger."""
     wave = np.abs(np.fft.fft(law, max(2**15, law.size)))
     return float(np.sqrt(np.mean(wave ** (2 * count))))
-
-
-def _rounded_up(number: Fraction) -> float:
-    near = float(number)
-    return near if exact(near) >= number else math.nextafter(near, math.inf)

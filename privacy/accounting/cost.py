@@ -38,6 +38,7 @@ __all__ = [
     "check_price",
     "close_kinds",
     "covering_scale",
+    "double_up",
     "event_json",
     "exact",
     "fits",
@@ -65,8 +66,8 @@ SAFETY = 1 + 1e-6  # for rounding: a computed delta is raised by it before it is
 class Cost:
     """An (epsilon, delta) guarantee in exact arithmetic.
 
-    Costs of releases on the same tasks add up (basic composition); of disjoint tasks the largest
-    counts, apart for epsilon and delta, which errs on the safe side.
+    Costs of releases on the same tasks add up (basic composition); on disjoint tasks only the dearest
+    release is charged, apart for epsilon and delta, which errs on the safe side.
 
     Examples
     --------
@@ -184,6 +185,18 @@ def six_digits_down(number: Fraction) -> float:
 def six_digits_up(number: Fraction) -> float:
     """Return the smallest decimal of about six digits that is >= a number >= 0."""
     return float(-(-number // _step(number)) * _step(number))
+
+
+def double_up(number: Fraction) -> float:
+    """Return the double nearest to a number, or the next where the nearest is written as less.
+
+    Examples
+    --------
+    >>> double_up(exact(0.1) + exact(0.2)), double_up(Fraction(1, 3))
+    (0.3, 0.33333333333333337)
+    """
+    near = float(number)
+    return near if exact(near) >= number else math.nextafter(near, math.inf)
 
 
 def price_text(number: Fraction | float, *, left: bool = False) -> str:

@@ -36,6 +36,7 @@ from privacy.query import Part
 __all__ = ["PlanEvent", "PlannedEvent", "Slots", "paid_plan", "plan", "slots_left"]
 
 MARGIN = 1 - 1e-6  # a plan uses this much of its delta, so that other machines' rounding fits too
+LEAST = 1e-6  # epsilon of a plan that its delta alone would pay for
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +169,8 @@ def plan(events: Mapping[Event, int], *, delta: float) -> PlanEvent:
     Returns
     -------
     PlanEvent
-        With the smallest epsilon at that delta, rounded up to six digits.
+        With the smallest epsilon at that delta, rounded up to six digits; a millionth at most where
+        delta alone pays for the bundle, as no plan claims 0.
 
     Raises
     ------
@@ -195,7 +197,7 @@ def plan(events: Mapping[Event, int], *, delta: float) -> PlanEvent:
     written = tuple(sorted((event_json(event), count) for event, count in events.items()))
     composed = compose(events)
     found = composed.epsilon(delta * MARGIN)
-    bounds = [six_digits_up(Fraction(found))] if found < math.inf else []
+    bounds = [six_digits_up(Fraction(found) or exact(LEAST))] if found < math.inf else []
     if exact(delta) >= composed.basic.delta:
         bounds.append(six_digits_up(composed.basic.epsilon))
     if not bounds:

@@ -1,4 +1,5 @@
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from learners.holdout.sizing import (
     largest_budget,
     thresholdout_advice,
 )
+from privacy.accounting import exact
 from privacy.mechanism import Question
 from tests.learners.holdout.test_thresholdout import alone, holdout_query
 from tests.learners.scripted_noise import SeededNoise
@@ -141,6 +143,13 @@ def test_a_fitted_sigma_is_above_what_the_price_asks_by_less_than_a_tenth(n):
     assert (
         asked <= fitted_gate(2.5, n=n, n_scored=n, epsilon_score=0.2, budget=1).sigma < 1.1 * asked
     )
+
+
+def test_a_fitted_gate_costs_no_more_than_a_price_just_below_two_digits_of_sigma():
+    knobs = {"n": 60, "n_scored": 60, "epsilon_score": 0.2, "budget": 1}
+    gate = fitted_gate(0.33333333, **knobs)
+    assert gate.event(holdout_query(60)).cost().epsilon <= exact(0.33333333)
+    assert fitted_gate(Fraction(1, 3), **knobs).sigma == 0.1
 
 
 @pytest.mark.parametrize(

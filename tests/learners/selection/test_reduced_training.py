@@ -64,6 +64,14 @@ def test_the_price_is_that_of_the_components_and_of_the_training(
     assert isinstance(reduced.event(asked), ApproximateEvent if delta else PureEvent)
 
 
+def test_the_deltas_are_never_booked_below_their_sum() -> None:
+    """The double nearest to this sum is written as 1e-22 less."""
+    delta = 6.369616873214542e-07, 2.697867137638703e-07
+    descent = dataclasses.replace(DESCENT, delta=delta[0])
+    reduced = ReducedTraining(descent, NoisyMoments(0.7, delta[1], 2))
+    assert exact(reduced.delta) >= exact(delta[0]) + exact(delta[1])
+
+
 def test_a_row_is_judged_by_its_projection_alone(rng: np.random.Generator) -> None:
     """Three problems' coefficients span as many dimensions as there are components."""
     reduced = ReducedTraining(TRAINING, PrincipalSubspace(5.0, 1))

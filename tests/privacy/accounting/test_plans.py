@@ -140,6 +140,7 @@ def test_a_plan_survives_the_ledger():
         ((("{}", 1),), 1.0, 0.0),
         (((ONE.replace(" ", ""), 1),), 1.0, 0.0),
         (((ONE, 1),), 0.0, 0.0),
+        (((ONE, 1),), 0.0, 0.5),  # which its delta alone would pay for
         (((ONE, 1),), math.nan, 0.0),
         (((ONE, 1),), 1.0, math.nan),
         (((ONE, 1),), 1.0, 1.0),
@@ -149,6 +150,13 @@ def test_a_plan_survives_the_ledger():
 def test_what_is_no_plan_is_refused(events, epsilon, delta):
     with pytest.raises(ValueError, match=r"must|event"):
         PlanEvent(events, epsilon, delta)
+
+
+def test_a_bundle_that_delta_alone_pays_for_is_a_plan():
+    assert plan({PureEvent("toy", 0.001): 1}, delta=0.01).epsilon == 1e-6
+    assert plan({PureEvent("toy", 1e-9): 1}, delta=0.01).epsilon == 1e-9
+    tiny = ApproximateEvent("toy", 1e-9, 0.001)  # together less than the sum of their deltas
+    assert plan({tiny: 10}, delta=0.00997).epsilon == 1e-6
 
 
 @pytest.mark.refusal
