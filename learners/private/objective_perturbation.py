@@ -306,8 +306,8 @@ def training_query(
 
     `dataset` is the ledger's name of the data set. `validation`, for a private selection, marks the rows
     that judge the candidates; it is public, drawn without the data. `weight`, private like the rows, is by
-    how much each counts, in [0, 1]. The unit is `row`; the l1 sensitivity is infinite, because the rows
-    themselves are never released.
+    how much each counts, in [0, 1], where there is no `validation`. The unit is `row`; the l1 sensitivity is
+    infinite, because the rows themselves are never released.
 
     Examples
     --------

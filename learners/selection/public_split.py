@@ -124,13 +124,15 @@ def split_rows(
 
 
 def check_split(query: Query, n_classes: int) -> Mapping[str, np.ndarray]:
-    """Return the rows of a query; raise ValueError unless both sides of its split have trainable rows."""
+    """Return the rows of a query; raise ValueError unless both sides of its split have unweighted rows."""
     rows = training_rows(query, n_classes)
     held_out = rows.get("validation")
     if held_out is None or not (held_out.dtype == np.bool_ and held_out.shape == (query.n,)):
         raise ValueError("query must hold one boolean per row, validation")
     if not 0 < held_out.sum() < query.n:
         raise ValueError("validation must leave rows on both sides of the split")
+    if "weight" in rows:
+        raise ValueError("query must hold no weight beside validation: rows of a split count alike")
     return rows
 
 

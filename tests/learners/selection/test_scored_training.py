@@ -8,7 +8,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from learners import LinearModel, NoisyGradientDescent, ScoredTraining, StabilityValidation
+from learners import (
+    LinearModel,
+    NoisyGradientDescent,
+    NoisyMoments,
+    ReducedTraining,
+    ScoredTraining,
+    StabilityValidation,
+)
 from learners.private.objective_perturbation import training_query
 from privacy.accounting import exact
 from tests.learners.scripted_noise import SeededNoise, SilentNoise
@@ -16,6 +23,7 @@ from tests.learners.scripted_noise import SeededNoise, SilentNoise
 TRAINING = StabilityValidation(
     candidates=(0.01, 0.1), epsilon_train=0.3, epsilon_select=0.1, norm_bound=2.0, n_classes=3
 )
+DESCENT = NoisyGradientDescent(0.4, 1e-4, 2.0, 3)
 
 
 def rows(rng: np.random.Generator, n: int = 300):  # type: ignore[no-untyped-def]
@@ -46,7 +54,7 @@ def test_the_price_is_the_exact_sum_wherever_it_is_read() -> None:
 
 
 def test_noisy_descent_costs_its_delta_and_sees_no_validation_row(rng: np.random.Generator) -> None:
-    scored = ScoredTraining(NoisyGradientDescent(0.4, 1e-4, 2.0, 3), epsilon_score=0.2)
+    scored = ScoredTraining(DESCENT, epsilon_score=0.2)
     query = rows(rng)
     cost = scored.event(query).cost()
     assert (cost.epsilon, cost.delta) == (exact(0.4) + exact(0.2), exact(1e-4))
@@ -56,6 +64,20 @@ def test_noisy_descent_costs_its_delta_and_sees_no_validation_row(rng: np.random
     x[query.value["validation"]], y[query.value["validation"]] = 0.0, 0
     moved = dataclasses.replace(query, value={**query.value, "x": x, "y": y})
     assert scored.draw(moved, SeededNoise(np.random.default_rng(0))) == drawn
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [TRAINING, ScoredTraining(TRAINING, 0.2), ScoredTraining(DESCENT, 0.2),
+     ScoredTraining(ReducedTraining(DESCENT, NoisyMoments(0.7, 1e-6, 2)), 0.2)],
+)  # fmt: skip
+def test_weights_beside_a_split_are_refused_before_they_are_paid(
+    rng: np.random.Generator, mechanism
+) -> None:
+    query = rows(rng)
+    weighted = dataclasses.replace(query, value={**query.value, "weight": np.full(query.n, 0.5)})
+    with pytest.raises(ValueError, match="must hold no weight beside validation"):
+        mechanism.event(weighted)
 
 
 def test_without_noise_the_score_is_the_share_of_training_rows_that_are_right(
