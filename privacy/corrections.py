@@ -21,7 +21,16 @@ from jaxtyping import Int
 from privacy.accounting import covering_scale
 from privacy.mechanism import Json, Noise
 from privacy.mechanisms import LatticeLaplace, LatticeLaplaceEvent, LatticeLaplaceLaw
-from privacy.query import CountsError, Part, Query, Unit, UnitError, assignment_digest, task_names
+from privacy.query import (
+    CountsError,
+    Part,
+    Query,
+    Unit,
+    UnitError,
+    assignment_digest,
+    check_groups,
+    task_names,
+)
 
 __all__ = ["ONE_GOLD_TASK", "LatticeCorrection", "gold_corrections"]
 
@@ -101,11 +110,7 @@ def gold_corrections(
     """
     names = tuple(map(str, group_names))
     known = _check(label, gold, group, n_classes, names)
-    if unit.needs_local_consensus and not local:
-        raise UnitError(
-            f"unit '{unit}' needs a consensus that depends on each task's own labels alone (majority "
-            "vote without worker filter); use unit 'consensus label', or aggregate locally"
-        )
+    unit.require_local(local)
     if unit is Unit.SUBJECT and apart:
         raise UnitError("unit 'subject' must have all groups together: a subject may be in several")
     if not (max_tasks == 1 or (unit is Unit.SUBJECT and max_tasks >= 1)):
@@ -155,10 +160,7 @@ def _check(
     for codes, least in ((label, 0), (gold, -1)):
         if not (codes.dtype.kind in "iu" and ((codes >= least) & (codes < n_classes)).all()):
             raise CountsError(f"labels must be integer codes of the {n_classes} declared classes")
-    if not (names and len(set(names)) == len(names)):
-        raise ValueError(f"group_names must be different names, got {len(names)} names")
-    if not (group.dtype.kind in "iu" and ((group >= 0) & (group < len(names))).all()):
-        raise ValueError(f"group must be integer codes of the {len(names)} named groups")
+    check_groups(group, names)
     return np.asarray(gold >= 0)
 
 

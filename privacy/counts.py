@@ -21,6 +21,7 @@ from privacy.query import (
     Unit,
     UnitError,
     assignment_digest,
+    group_sizes,
     task_names,
 )
 
@@ -147,18 +148,11 @@ def count_queries(
     >>> north.value, south.value
     (array([1, 1]), array([0, 1]))
     """
-    if unit.needs_local_consensus and not local:
-        raise UnitError(
-            f"unit '{unit}' needs a consensus that depends on each task's own labels alone (majority "
-            "vote without worker filter); use unit 'consensus label', or aggregate locally"
-        )
+    unit.require_local(local)
     if unit is Unit.SUBJECT:
         raise UnitError("unit 'subject' needs to know whose tasks are whose: use subject_counts")
     names = tuple(str(name) for name in group_names)
-    _check_groups(group, len(names), names)
-    n = np.bincount(group, minlength=len(names))
-    if not (n >= 1).all():
-        raise ValueError(f"every group must have a task, got none in {names[int(n.argmin())]!r}")
+    n = group_sizes(group, names)
     if not (counts.ndim == 2 and counts.shape[0] == len(names) and counts.shape[1] >= 2):
         raise CountsError(f"counts must be of {len(names)} groups and 2 classes or more")
     within = counts.dtype.kind in "iu" and ((counts >= 0) & (counts <= n[:, None])).all()
@@ -224,21 +218,15 @@ def project_to_simplex(
 
 def check_codes(
     label: np.ndarray, group: np.ndarray, n_classes: int, n_groups: int, names: Sequence[str]
-) -> None:
-    """Raise unless labels and groups are codes of the declared classes and of the named groups."""
+) -> Int[np.ndarray, " groups"]:
+    """Return the groups' sizes; raise unless labels and groups are codes of what is declared and named."""
     if not n_classes >= 2:
         raise CountsError(f"n_classes must be >= 2, got n_classes={n_classes}")
-    _check_groups(group, n_groups, names)
+    if len(names) != n_groups:
+        raise ValueError(f"group_names must be {n_groups} different names, got {len(names)}")
+    n = group_sizes(group, tuple(map(str, names)))
     if not (label.ndim == 1 and label.size == group.size):
-        raise CountsError("label and group must be of equal length, with a task or more")
+        raise CountsError("label and group must be of equal length")
     if not (label.dtype.kind in "iu" and ((label >= 0) & (label < n_classes)).all()):
         raise CountsError(f"labels must be integer codes of the {n_classes} declared classes")
-
-
-def _check_groups(group: np.ndarray, n_groups: int, names: Sequence[str]) -> None:
-    if not n_groups >= 1 or len(set(map(str, names))) != n_groups or len(names) != n_groups:
-        raise ValueError(f"group_names must be {n_groups} different names, got {len(names)} names")
-    if not (group.ndim == 1 and group.size >= 1):
-        raise CountsError("label and group must be of equal length, with a task or more")
-    if not (group.dtype.kind in "iu" and ((group >= 0) & (group < n_groups)).all()):
-        raise ValueError(f"group must be integer codes of the {n_groups} named groups")
+    return n

@@ -22,6 +22,7 @@ from privacy.query import (
     Unit,
     UnitError,
     assignment_digest,
+    group_sizes,
     task_names,
 )
 
@@ -124,15 +125,11 @@ def label_set_counts(
     >>> north.value, north.n, south.value
     (array([1, 0, 1]), 2, array([1, 1, 0]))
     """
-    if unit.needs_local_consensus and not local:
-        raise UnitError(
-            f"unit '{unit}' needs a consensus that depends on each task's own labels alone; use unit "
-            "'consensus label', or aggregate locally"
-        )
+    unit.require_local(local)
     if unit not in (Unit.CONSENSUS_LABEL, Unit.TASK, Unit.ANSWER):
         raise UnitError(f"counts of sets are for tasks and their answers, got unit '{unit}'")
     names = tuple(map(str, group_names))
-    n = _group_sizes(group, names)
+    n = group_sizes(group, names)
     if not max_labels >= 1:
         raise ValueError(f"max_labels must be >= 1, got max_labels={max_labels}")
     if not (chosen.ndim == 2 and chosen.dtype == np.bool_ and len(chosen) == group.size):
@@ -156,22 +153,3 @@ def label_set_counts(
         )
         for row, size, name in zip(counts, places, names, strict=True)
     )  # fmt: skip
-
-
-def _group_sizes(
-    group: Int[np.ndarray, " tasks"], names: tuple[str, ...]
-) -> Int[np.ndarray, " groups"]:
-    """Return the tasks of each group; raise ValueError unless each named group has one."""
-    if not names or len(set(names)) != len(names):
-        raise ValueError(f"group_names must be different names, got {len(names)}")
-    if not (
-        group.ndim == 1
-        and group.size >= 1
-        and group.dtype.kind in "iu"
-        and ((group >= 0) & (group < len(names))).all()
-    ):
-        raise ValueError(f"group must be integer codes of the {len(names)} named groups")
-    n = np.bincount(group, minlength=len(names))
-    if not (n >= 1).all():
-        raise ValueError(f"every group must have a task, got none in {names[int(n.argmin())]!r}")
-    return n

@@ -31,8 +31,10 @@ __all__ = [
     "assignment_digest",
     "check_arrays",
     "check_counts",
+    "check_groups",
     "check_name",
     "check_size",
+    "group_sizes",
     "is_text",
     "partition_of",
     "task_names",
@@ -87,6 +89,14 @@ class Unit(StrEnum):
     def needs_local_consensus(self) -> bool:
         """Whether neighbours differ in answers to one task, which then may move no other task's label."""
         return self in (Unit.TASK, Unit.ANSWER)
+
+    def require_local(self, local: bool) -> None:
+        """Raise UnitError if this unit needs a local consensus, and the consensus is not `local`."""
+        if self.needs_local_consensus and not local:
+            raise UnitError(
+                f"unit '{self}' needs a consensus that depends on each task's own labels alone, such as "
+                "majority vote without worker filter; use unit 'consensus label', or aggregate locally"
+            )
 
     def covers(self, other: "Unit") -> bool:
         """Whether a guarantee for these neighbours holds for the other's neighbours too.
@@ -156,7 +166,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """The public key under which a value is published once, whatever becomes of the data.
+    """The edition in which a value is published once, whatever becomes of the data.
 
     Parameters
     ----------
@@ -216,7 +226,7 @@ class Query:
     part
         The cell of a partition of the data set's tasks that the value is about; None for all tasks.
     publication
-        The public key under which it is published; None where it is known by its value.
+        The edition in which it is published; None where it is known by its value.
 
     Raises
     ------
@@ -333,6 +343,26 @@ def check_counts(query: Query) -> Int[np.ndarray, " classes"]:
     if not math.isfinite(query.l1):
         raise CountsError("counts must have a finite l1 sensitivity")
     return counts.astype(np.int64)
+
+
+def check_groups(group: Int[np.ndarray, " tasks"], names: Sequence[str]) -> None:
+    """Raise ValueError unless groups are codes of different names."""
+    if not names or len(set(names)) != len(names):
+        raise ValueError(f"group_names must be different names, got {len(names)}")
+    codes = group.ndim == 1 and group.dtype.kind in "iu"
+    if not (codes and ((group >= 0) & (group < len(names))).all()):
+        raise ValueError(f"group must be integer codes of the {len(names)} named groups")
+
+
+def group_sizes(
+    group: Int[np.ndarray, " tasks"], names: Sequence[str]
+) -> Int[np.ndarray, " groups"]:
+    """Return the tasks of each group; raise ValueError unless each named group has one."""
+    check_groups(group, names)
+    n = np.bincount(group, minlength=len(names))
+    if not (n >= 1).all():
+        raise ValueError(f"every group must have a task, got none in {names[int(n.argmin())]!r}")
+    return n
 
 
 def task_names(tasks: Sequence[str] | np.ndarray, n: int) -> Sequence[str] | np.ndarray:

@@ -158,16 +158,13 @@ def subject_counts(
     ([[1, 1], [0, 1]], 4.0, None)
     """
     names = tuple(map(str, group_names))
-    check_codes(label, group, n_classes, len(names), names)
+    n = check_codes(label, group, n_classes, len(names), names)
     if not (subject.size == group.size and subject.size and subject.min() >= 0):
         raise ValueError("subject must be one code >= 0 for each task")
     if not int(np.bincount(subject).max()) <= max_tasks:
         raise UnitError(
             f"a subject must have at most max_tasks={max_tasks} tasks: bound them first"
         )
-    n = np.bincount(group, minlength=len(names))
-    if not (n >= 1).all():
-        raise ValueError(f"every group must have a task, got none in {names[int(n.argmin())]!r}")
     cell = group.astype(np.int64) * n_classes + label.astype(np.int64)
     counts = np.bincount(cell, minlength=len(names) * n_classes).reshape(-1, n_classes)
     counts.setflags(write=False)

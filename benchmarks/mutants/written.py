@@ -216,7 +216,8 @@ WRITTEN: tuple[Written, ...] = (
     ),
     Written(
         "no margin on training's scale", "learners/private/gaussian_objective.py",
-        "SAFETY = 1 + 1e-6", "SAFETY = 1.0", MARGINS,
+        "is_covered(chi_delta(epsilon, math.exp(middle), n_problems), delta)",
+        "chi_delta(epsilon, math.exp(middle), n_problems) <= delta", MARGINS,
     ),
     Written(
         "no margin on a plan's delta", "privacy/accounting/plans.py",

@@ -23,20 +23,18 @@ from learners.private.objective_perturbation import (
     public_knobs,
     split_epsilon,
 )
+from privacy.accounting import MAX_EPSILON, check_epsilon, is_covered
 from privacy.mechanism import Json, Noise
 from privacy.mechanisms import ApproximateEvent
 from privacy.query import Query
 
 __all__ = [
-    "MAX_EPSILON",
     "GaussianObjectivePerturbation",
     "chi_delta",
     "gaussian_weight",
     "noise_deviation",
 ]
 
-SAFETY = 1 + 1e-6  # for rounding: a computed delta is multiplied by it before it is compared
-MAX_EPSILON = 100.0
 BEYOND = 13.0  # deviations above the mean, where a chi's tail is below exp(-80)
 
 
@@ -63,8 +61,7 @@ def chi_delta(epsilon: float, shift: float, n_problems: int) -> float:
     >>> round(chi_delta(1.0, 0.2, 1), 9)
     2.31e-07
     """
-    if not 0 < epsilon <= MAX_EPSILON:
-        raise ValueError(f"epsilon must be > 0 and at most 100, got epsilon={epsilon}")
+    check_epsilon(epsilon)
     if not 0 < shift < math.inf:
         raise ValueError(f"shift must be > 0 and finite, got shift={shift}")
     if not n_problems >= 1:
@@ -109,11 +106,11 @@ def noise_deviation(epsilon: float, delta: float, n_problems: int) -> float:
     low, high = math.log(1e-6), math.log(2 * MAX_EPSILON)
     for _ in range(60):
         middle = (low + high) / 2
-        if chi_delta(epsilon, math.exp(middle), n_problems) * SAFETY <= delta:
+        if is_covered(chi_delta(epsilon, math.exp(middle), n_problems), delta):
             low = middle
         else:
             high = middle
-    if not chi_delta(epsilon, math.exp(low), n_problems) * SAFETY <= delta:
+    if not is_covered(chi_delta(epsilon, math.exp(low), n_problems), delta):
         raise ValueError(f"epsilon and delta must be larger, got epsilon={epsilon}, delta={delta}")
     return 2 * math.sqrt(n_problems) / math.exp(low)
 
@@ -184,8 +181,7 @@ class GaussianObjectivePerturbation:
     n_classes: int
 
     def __post_init__(self) -> None:
-        if not 0 < self.epsilon <= MAX_EPSILON:
-            raise ValueError(f"epsilon must be > 0 and at most 100, got epsilon={self.epsilon}")
+        check_epsilon(self.epsilon)
         if not 0 < self.delta < 1:
             raise ValueError(f"delta must be in (0, 1), got delta={self.delta}")
         check_knobs(self.regularization, self.norm_bound, self.n_classes)

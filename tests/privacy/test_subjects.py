@@ -134,7 +134,7 @@ def test_codes_out_of_range_and_groups_without_tasks_are_refused():
     with pytest.raises(ValueError, match="every group must have a task, got none in 'south'"):
         subject_counts(one, one, one, **named, **about)
     named["group_names"] = ("north", "north")
-    with pytest.raises(ValueError, match="group_names must be 2 different names"):
+    with pytest.raises(ValueError, match="group_names must be different names, got 2"):
         subject_counts(np.array([0, 1]), np.array([0, 1]), np.array([0, 1]), **named, **about)
 
 
