@@ -52,7 +52,7 @@ class Noise(Protocol):
         """Draw an integer, uniform on 0, ..., below - 1, exactly."""
 
     def gamma(self, shape: float | int, scale: float) -> float:
-        """Draw a number > 0 with density ~ z^(shape - 1) exp(-z / scale), up to floating point."""
+        """Draw a number >= 0 with density ~ z^(shape - 1) exp(-z / scale), up to floating point."""
 
     def direction(self, dimension: int) -> Float[np.ndarray, " dimension"]:
         """Draw a point, uniform on the unit sphere, up to floating point."""

@@ -17,7 +17,7 @@ from statistics import NormalDist
 
 __all__ = ["PooledVerdict", "ScoreCounts", "foretold_power", "judge_pooled", "pooled_error_limit"]
 
-PASSES = 2.8  # deviations: 997 times in 1,000 without a gap, 98 in 100 with three quarters of one
+PASSES = 2.8  # deviations: 997 times in 1,000 without a gap, 98 in 100 with a gap of .75 deviations
 REFUTES = 1.65  # deviations that a gap of the tolerance is above the threshold where data are many
 SMOOTHING = 2.0  # right and wrong answers added to the share that settles the deviation
 

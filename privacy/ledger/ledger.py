@@ -2,8 +2,8 @@
 
 Each data set has a budget. A release is booked durably before its noise is drawn, stored before it
 is returned, and paid once: the same mechanism on the same data returns the stored value. A crash can
-leave a release paid and not drawn; asking again draws it under the same payment, as nobody has seen
-the first. `Ledger` is used as in its examples; the steps of a release stand in
+leave a release paid and not drawn; asking again draws it under the same payment, because no value was
+returned before. `Ledger` is used as in its examples; the steps of a release stand in
 `privacy.ledger.releasing`.
 
 >>> import tempfile
@@ -74,8 +74,8 @@ class Release(Generic[T]):
     event
         Record of the draw.
     fresh
-        False where the value was stored before. **Not for the public** without a publication key,
-        but for an interaction's answers: it shows whether the private data changed since.
+        False where the value was stored before. Public only for interactions and under a publication
+        key: elsewhere it shows whether the private data changed since.
     facts
         The public facts of the query that paid, as its `Publication` has them; empty without one.
     stale
@@ -117,10 +117,10 @@ class Ledger:
     **Guarantees.** What is spent never exceeds the budget, with any number of processes; a spend
     is durable before its noise is drawn, and a value is durable before it is returned; the same
     request is paid once and has one value; no plan gives more releases than it paid for; a refusal
-    changes nothing; no message and no repr shows a private value; no row is deleted or
-    overwritten; a row that was changed, removed or added by other means is named by `verify`,
-    among the newest 10,000 rows by every opening and statement too, and where it is a budget, a
-    plan or a secret state, by every use.
+    changes nothing, except that an interaction stays paid whose first question is refused; no message
+    and no repr shows a private value; no row is deleted or overwritten; a row that was changed, removed
+    or added by other means is named by `verify`, among the newest 10,000 rows by every opening and
+    statement too, and where it is a budget, a plan or a secret state, by every use.
     **Privacy.** Requests may depend on what was released before (adaptive basic composition of
     the entries' events). Interactions and their questions are known by public things alone, and what
     they return depends on private data through their own noise alone. That a release is stored or
@@ -223,7 +223,7 @@ class Ledger:
         change_limit(self._access, dataset, epsilon, delta)
 
     def open_plan(self, dataset: str, plan: PlanEvent, *, name: str) -> int:
-        """Pay for a plan, once by its name; return its entry, under which releases are drawn.
+        """Pay once for the same plan and name; return the entry, under which releases are drawn.
 
         Raises as `release` does.
         """
@@ -292,7 +292,8 @@ class Ledger:
         An interaction is the same while its knobs and its query are, but for the query's private
         arrays; a question is the same while its name is. A name that was asked before returns its
         stored answer, whatever the private arrays are now, and `fresh` is False, which is public here.
-        Every call counts in the `History` of those that follow. Raises as `release` does.
+        Every call counts in the `History` of those that follow. Raises as `release` does; where the
+        question is refused the payment stays, and the next one is answered under it.
         """
         return self.interact_all(mechanism, query, (question,))[0]
 

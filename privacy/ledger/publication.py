@@ -92,8 +92,8 @@ def check_same_size(book: Book, query: Query, entry: int) -> None:
     facts = None if query.publication is None else query.publication.facts
     if (row.n, part_of(row), row.facts) != (int(query.n), query.part, facts):
         raise LedgerError(
-            f"{_what(query)} was paid for {row.n} records and not drawn yet, got {int(query.n)} "
-            f"records, or other cells or sizes; {ANOTHER_KEY}"
+            f"{_what(query)} was paid for {row.n} records, got {int(query.n)} records, or other cells or "
+            f"sizes; {ANOTHER_KEY}"
         )
 
 

@@ -164,7 +164,7 @@ def hold(book: Book) -> None:
 def append(book: Book, table: TableClause, rows: Sequence[Mapping[str, Any]]) -> None:
     """Add rows to a table and to the chain's end, which no one else can do until this commits.
 
-    A row comes without `position` and `link`; one without `time` gets the present one.
+    A row comes without `position` and `link`; a row without `time` gets the current time.
     """
     if not rows:
         return

@@ -72,7 +72,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class PlanUse:
-    """A plan that was paid, and how many of its releases any one task may have been in by now."""
+    """A plan that was paid, and the most slots that any one task has used."""
 
     entry: int
     name: str

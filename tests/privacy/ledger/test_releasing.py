@@ -303,8 +303,10 @@ def test_an_interaction_that_has_answered_is_released(ledger):
     with pytest.raises(ValueError, match="x must be"):
         ledger.interact(Turnstile(0.5), counts_query(), question(-1))
     assert [entry.released for entry in ledger.statement(DATASET).entries] == [False]
+    paid = ledger.statement(DATASET).spent
     ledger.interact(Turnstile(0.5), counts_query(), question(1))
     assert [entry.released for entry in ledger.statement(DATASET).entries] == [True]
+    assert ledger.statement(DATASET).spent == paid  # the refused question's payment stayed
 
 
 def test_units_are_not_mixed(ledger):
