@@ -18,6 +18,7 @@ from privacy.accounting import price_text
 
 __all__ = ["agreeing_holdout_bound", "noise_tail", "private_holdout_bound", "value_tail"]
 
+ELSE = "models chosen without other releases about these rows"
 ROUNDING = 3  # steps: one for each of two draws that are whole, and one for floating point
 
 
@@ -46,7 +47,8 @@ def agreeing_holdout_bound(
     Notes
     -----
     **Guarantees.** On one path of questions that all agree, all these bounds hold at once with
-    probability >= `level`, however questions and gates were chosen.
+    probability >= `level`, however questions and gates were chosen by what does not depend on these rows
+    but for the gates' own answers.
 
     *Proof.* An agreeing answer returns the training mean, which does not depend on the holdout, and a
     repeated name has an answer that is known. So the gates and questions along the path on which
@@ -72,9 +74,8 @@ def agreeing_holdout_bound(
     False
     """
     _check(n, level)
-    assumption = (
-        f"all {answer.asked} questions about these rows were agreed to; they are independent draws"
-    )
+    agreed = f"all {answer.asked} questions about these rows were agreed to"
+    assumption = f"{agreed}; they are independent draws; {ELSE}"
     if answer.value is None or answer.refuted:
         why = f"does not apply: {answer.refuted} of {answer.asked} questions about these rows were refuted"
         return Bound(name="agreeing holdout", value=1.0, level=level, assumption=why, applies=False)
@@ -142,7 +143,8 @@ def private_holdout_bound(answer: GateAnswer, gate: Thresholdout, *, n: int, lev
     Notes
     -----
     **Guarantees.** All answers of all gates with these rows are covered at once with probability >=
-    `level`, however questions and gates were chosen.
+    `level`, however questions and gates were chosen by what does not depend on these rows but for the
+    gates' own answers.
     *Proof.* Let delta = 1 - level, v = 1 / (g (g + 1)) for the g-th gate and w = 1 / (i (i + 1)) for the
     i-th question to any of them. (1) It is chosen by their earlier answers, and along these the prices
     add up to `answer.epsilon`. For a fixed question kl(E_h || E_P) > c and E_h > E_P with probability at
@@ -182,8 +184,8 @@ def private_holdout_bound(answer: GateAnswer, gate: Thresholdout, *, n: int, lev
         value=largest_rate(error, -log_tail / n),
         level=level,
         assumption=(
-            f"{n} independent records, read by gates alone, of "
-            f"epsilon={price_text(answer.epsilon)} together"
+            f"{n} independent records, read by gates of epsilon={price_text(answer.epsilon)} together; "
+            f"{ELSE}"
         ),
         applies=True,
     )

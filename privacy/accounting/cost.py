@@ -107,7 +107,7 @@ class Cost:
 NOTHING = Cost(Fraction(0), Fraction(0))
 
 
-def exact(number: int | float | str) -> Fraction:
+def exact(number: int | float | str | Fraction) -> Fraction:
     """Read a number as the decimal it is written as; refuse NaN and infinity.
 
     Examples

@@ -14,6 +14,7 @@ from flows.spending import Learning, consensus_label, paying, plan_learning, pub
 from flows.stages.learning.class_ratios import why_no_features
 from flows.stages.learning.year_model import (
     ask_fresh_holdout,
+    known_scales,
     train_on_cohorts,
     validation_accuracies,
 )
@@ -130,7 +131,8 @@ def ask_holdout(run: Run) -> str:
     answer, n = GateAnswer.from_json(release.value), published_size(learning.holdout, release)
     found = _gate_json(answer, n, release, learning, gate, question.name, trained)
     run.write_json("gate.json", found)
-    bounds = _bounds(answer, n, trained, learning, gate, model)
+    standardize = run.settings.input.standardize
+    bounds = _bounds(answer, n, trained, learning, gate, model, standardize=standardize)
     best, listed = least(bounds), [asdict(bound) for bound in bounds]
     facts = {"level": gate.confidence, "bounds": listed, "least": best.name}
     run.write_json("bounds.json", facts)
@@ -270,8 +272,13 @@ def _bounds(
     learning: Learning,
     gate: GateSettings,
     model: ModelSettings,
+    *,
+    standardize: bool,
 ) -> tuple[Bound, ...]:
-    """Every bound on the model's true error that these data allow, each with what it assumes."""
+    """Every bound on the model's true error that these data allow, each with what it assumes.
+
+    That of private training is about the rows trained on, all of them: no features in the clear scaled them.
+    """
     rows, linear = learning.rows, LinearModel(np.asarray(trained["coef"]), model.norm_bound)
     wrong, judges = linear.predict(rows.develop_x) != rows.develop_y, rows.judges
     level = 1 - (1 - gate.confidence) / N_BOUNDS  # the least of them has the asked confidence
@@ -282,7 +289,7 @@ def _bounds(
         level=level,
     )
     pure = not (trained["delta_train"] or model.delta_components)
-    return (
+    bounds = (
         clopper_pearson_bound(
             int(wrong[judges].sum()),
             int(rows.validation.sum()),
@@ -291,5 +298,6 @@ def _bounds(
         ),
         agreeing_holdout_bound(answer, learning.judge, n=n, level=level),
         private_holdout_bound(answer, learning.judge, n=n, level=level),
-        *((transfer,) if pure and not trained["stale"] else ()),  # it is about the rows trained on
+        *((transfer,) if pure and not (trained["stale"] or standardize) else ()),
     )
+    return known_scales(bounds) if standardize else bounds

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ from learners.holdout import PooledVerdict, ScoreCounts, judge_pooled, pooled_er
 from privacy import BudgetError, LatticeLaplace, Ledger, Query, Release
 from privacy.accounting import price_text
 
-__all__ = ["ask_fresh_holdout", "train_on_cohorts", "validation_accuracies"]
+__all__ = ["ask_fresh_holdout", "known_scales", "train_on_cohorts", "validation_accuracies"]
 
 TRAINING, VALIDATION, HOLDOUT = 0, 1, 2
 OBJECTIVE, DESCENT = "objective perturbation", "noisy gradient descent"
@@ -143,6 +143,7 @@ def ask_fresh_holdout(
     facts = _gate_json(verdict, held, newest, answers, run.settings.privacy, trained)
     run.write_json("gate.json", facts)
     bounds = _bounds(cohorts, x, found.models[-1], held, gate.confidence)
+    bounds = known_scales(bounds) if run.settings.input.standardize else bounds
     best = least(bounds)
     run.write_json(
         "bounds.json",
@@ -302,3 +303,12 @@ def _bounds(
     y, use = _classes_and_uses(cohorts)
     wrong = (published.predict(x) != y)[use == VALIDATION]
     return fresh, clopper_pearson_bound(int(wrong.sum()), wrong.size, level=level)
+
+
+def known_scales(bounds: tuple[Bound, ...]) -> tuple[Bound, ...]:
+    """Return bounds on a model of standardized features, whose scales are those of all tasks."""
+    also = "the scales of the features, which are of all tasks, were known beforehand"
+    return tuple(
+        replace(bound, assumption=f"{bound.assumption}; {also}") if bound.applies else bound
+        for bound in bounds
+    )

@@ -79,9 +79,11 @@ def _fields(element: Element) -> Iterator[str]:
             yield f"set {element.path} {name} {written(values[0])}"
         elif values.ndim == 1:
             # a script sets no NaN: rows that hold it are as they were made
-            for run in np.ma.clump_unmasked(np.ma.array(values, mask=np.isnan(values))):
-                rows = Selection(element, run.start, run.stop)
-                yield f"set {rows} {name} {written(values[run])}"
+            known = np.flatnonzero(~np.isnan(values))
+            for run in np.split(known, np.flatnonzero(np.diff(known) > 1) + 1):
+                if run.size:
+                    rows = Selection(element, int(run[0]), int(run[-1]) + 1)
+                    yield f"set {rows} {name} {written(values[run])}"
         else:
             for row, value in enumerate(values):
                 if not np.isnan(value).any():

@@ -192,6 +192,13 @@ def test_an_analyst_who_seeks_out_lucky_records_does_not_break_it():
 
 
 @pytest.mark.parametrize("bound", [agreeing_holdout_bound, private_holdout_bound])
+def test_a_bound_states_that_nothing_else_chose_the_models(bound):
+    """Class counts of the same rows are released too, and could choose them."""
+    assumption = bound(AGREES, GATE, n=5000, level=0.95).assumption
+    assert assumption.endswith("models chosen without other releases about these rows")
+
+
+@pytest.mark.parametrize("bound", [agreeing_holdout_bound, private_holdout_bound])
 def test_arguments_out_of_range_are_refused(bound):
     answer = answered(0.9, "agrees", 3)
     assert bound(answer, NOISY_GATE, n=1, level=0.9).applies

@@ -47,6 +47,22 @@ def test_the_next_run_continues_where_the_last_one_stopped(tmp_path: Path) -> No
     assert rows[1]["gate"] == {key: second[key] for key in rows[1]["gate"]}
 
 
+@pytest.mark.parametrize("standardize", [False, True])
+def test_features_scaled_in_the_clear_leave_no_bound_by_privacy_of_rows(
+    tmp_path: Path, standardize: bool
+) -> None:
+    """Training then protects labels alone; what other bounds take for granted is stated."""
+    path = write_small_campaign(tmp_path)
+    scaled = f'gold = "gold.csv"\nstandardize = {str(standardize).lower()}'
+    path.write_text(path.read_text().replace('gold = "gold.csv"', scaled))
+    folder = run_pipeline(load_settings(path)).folder
+    bounds = json.loads((folder / "bounds.json").read_text())["bounds"]
+    assert ("private transfer" in {one["name"] for one in bounds}) is not standardize
+    for one in bounds:
+        if one["applies"]:
+            assert ("scales of the features" in one["assumption"]) is standardize
+
+
 @pytest.mark.parametrize("method", ["auto", "noisy_descent"])
 def test_noisy_descent_trains_for_a_delta_that_every_page_states(
     tmp_path: Path, method: str
