@@ -124,6 +124,8 @@ def two_months(folder: Path, engines: tuple[EngineSettings | None, ...], delta: 
         facts = {name: run.read_json(f"{name}.json") for name in ("proportions", "model", "gate")}
         assert not facts["model"]["stale"]
         assert not any("skipped" in one for one in facts.values())
+        bounds = run.read_json("bounds.json")["bounds"]
+        assert all("scales of the features" in bound["assumption"] for bound in bounds)
         found.append(
             {
                 "asked": [(one.fingerprint, one.contents) for one in requests],
