@@ -234,7 +234,8 @@ def _dependent_groups(
     excess = wrong.wrong - ratio * wrong.chance
     spread = wrong.wrong2 - 2 * ratio * wrong.both + ratio**2 * wrong.chance2
     confirmed = excess > LOOKS_WRONG * np.sqrt(np.maximum(spread, 1e-12))
-    confirmed[groups[known]] = True
+    if len(known) > 1:
+        confirmed[groups[known]] = True
     keep = np.flatnonzero(confirmed)
     code = np.full(len(confirmed) + 1, -1)
     code[keep] = np.arange(len(keep))

@@ -152,6 +152,15 @@ def test_models_are_a_group_before_any_evidence_and_however_many() -> None:
     assert np.array_equal(found.group >= 0, planted)
 
 
+def test_one_model_confirms_no_other_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no agreement looks wrong enough, a single model is in no group, and nobody else is."""
+    labels, _, planted = crowd_of("sybils")
+    alone = np.flatnonzero(~planted)[-1:]
+    assert len(dependent_groups(labels, models=alone).sizes) == 1  # the sybils, by evidence
+    monkeypatch.setattr(groups, "LOOKS_WRONG", 1e9)
+    assert not len(dependent_groups(labels, models=alone).sizes)
+
+
 def test_gold_clears_workers_whose_common_answers_are_right() -> None:
     """With the truth of all tasks known, a clique still agrees on wrong answers."""
     labels, truth, planted = crowd_of("sybils")
