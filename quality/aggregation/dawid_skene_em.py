@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Float64, Int, Int16
 
 from quality.aggregation.consensus import Result, check_smoothing, decide
-from quality.aggregation.em import EMStart, MStep, Passes, first_counts, fit_table
+from quality.aggregation.em import MIN_BELIEF, EMStart, MStep, Passes, first_counts, fit_table
 from quality.aggregation.hierarchical_em import HierarchicalDawidSkene, TableRoom, pseudo_table
 from quality.aggregation.passes import coins_pay
 from quality.argument_types import check_arguments
@@ -360,7 +360,8 @@ def start_from(
 
     Notes
     -----
-    **Guarantees.** A worker without labels is left out.
+    **Guarantees.** A worker without labels is left out. Numbers above zero and below 1e-150, such as the
+    prior of a class that dies out, become 1e-150.
 
     Examples
     --------
@@ -379,7 +380,10 @@ def start_from(
         else fit.confusion
     )
     table = confusion[known, : labels.n_classes, : labels.n_classes]
-    return EMStart(labels.workers[known], labels.classes.view(), fit.prior, table)
+    prior, table = (
+        np.where(part > 0, np.maximum(part, MIN_BELIEF), 0.0) for part in (fit.prior, table)
+    )
+    return EMStart(labels.workers[known], labels.classes.view(), prior, table)
 
 
 @check_arguments

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,22 @@ def test_a_settled_fit_that_starts_from_itself_has_settled_again(
     assert again.converged
     assert again.n_iter <= (10 if fit is hierarchical_dawid_skene else 2)
     assert again.posterior == pytest.approx(settled.posterior, abs=1e-3)
+
+
+def test_a_fit_in_which_a_class_dies_out_can_be_started_from(rng: np.random.Generator) -> None:
+    """A class of a few stray labels among 20 a task: it stays dead from the least prior that is allowed."""
+    rows = regular_assignment(n_tasks=300, n_workers=30, labels_per_task=20, rng=rng)
+    truth = rng.integers(3, size=300)
+    crowd = simulate_crowd(rows, truth, n_classes=3, adversaries={}, rng=rng)
+    stray = np.arange(len(crowd.label)) % 500 == 0
+    labels = encode(crowd.worker, crowd.task, np.where(stray, 3, crowd.label))
+    settled = hierarchical_dawid_skene(labels)
+    dying = replace(settled, prior=np.append(settled.prior[:3], 1e-200))
+    start = start_from(labels, dying)
+    assert start.prior.tolist() == [*settled.prior[:3], 1e-150]
+    again = hierarchical_dawid_skene(labels, start=start)
+    assert again.prior[3] < 1e-150
+    assert again.posterior == pytest.approx(settled.posterior, abs=1e-6)
 
 
 @every_fit
