@@ -34,6 +34,7 @@ __all__ = ["HeldOut", "JoinedVoice", "hold_labels_out", "join_voice"]
 VOICE_WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 CROWD_WEIGHTS = (0.1, 0.15, 0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 4.0)
 EVIDENCE = 3.0  # standard errors by which a voice must make held-out labels likelier to be heard
+MIN_GAIN = 1e-9  # nats a label that are more than rounding, which has no standard errors
 MAX_JUDGED = 20_000  # tasks whose labels measure the weights
 MAX_WORTH = 100.0  # labels that a voice stands for, where the crowd's own foretell next to nothing
 FLOOR = 1e-12  # of a posterior, where its logarithm is taken
@@ -83,7 +84,8 @@ class JoinedVoice(Result):
     gain
         By how much the voice makes a held-out label likelier, in nats, mean over the labels.
     evidence
-        The gain in its standard errors, as if tasks were drawn independently.
+        The gain in its standard errors, as if tasks were drawn independently; 0 if the gain is
+        1e-9 or less, which is rounding.
     worth
         Labels of this crowd that the voice stands for on a task: by how much it alone foretells a label
         held out, over what one of the task's other labels adds to that, on average; at most 100.
@@ -263,7 +265,7 @@ def _weights(
     gained = best - alone
     error = float(np.sqrt((gained**2).sum()))
     total = float(gained.sum())
-    return voice, crowd, total / n_held, total / error if error > 0 else 0.0
+    return voice, crowd, total / n_held, total / error if total > MIN_GAIN * n_held else 0.0
 
 
 def _log_likelihood(

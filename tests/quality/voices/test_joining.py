@@ -63,6 +63,15 @@ def test_a_voice_that_says_the_same_of_every_task_is_not_heard():
     assert not joined(labels, np.tile([0.7, 0.1, 0.1, 0.1], (len(voice), 1))).heard
 
 
+def test_rounding_is_no_evidence():
+    """A voice over its mean differs from 1 by 1e-16 where it says the same of every task."""
+    for seed in range(10):
+        labels, _, _ = crowd(seed, n_classes=2, n_tasks=100)
+        found = joined(labels, np.tile([0.7, 0.3], (100, 1)), majority_vote)
+        assert found.evidence == 0.0
+        assert not found.heard
+
+
 def test_a_worse_voice_is_worth_less():
     worth = [joined(*crowd(3, right=right)[::2]).worth for right in (0.5, 0.7, 0.9)]
     assert worth == sorted(worth)
