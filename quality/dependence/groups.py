@@ -58,7 +58,8 @@ class DependentGroups:
     copied, copied_interval
         Of each group: the share of answers that two members have from one source, which raises
         their agreement from what is expected of workers on their own to 1, and its 90 % interval;
-        with at least 50 gold tasks the mean correlation of two members' errors there.
+        with at least 50 gold tasks the mean correlation of two members' errors there, unless no two
+        who err met on one. 0 with the interval [0, 1] where no task shows it.
     effective, effective_interval
         Workers on their own whom a group is worth, m / (1 + (m - 1) copied), and its 90 % interval.
     p_value
@@ -318,9 +319,11 @@ def _evidence(
     gold_wrong, n_gold, gold_tasks = engine.add_up(_gold_errors, None)
     errors = gold_wrong / np.maximum(n_gold, 1.0)
     known = errors if use_gold and gold_tasks[0] >= MIN_GOLD else None
-    found, others = engine.add_up(_sums, (groups, belief, wrong, fit.shares, fit.skill, known))
+    parameters = groups, belief, wrong, fit.shares, fit.skill, known
+    agreed, erred, looks_wrong, others = engine.add_up(_sums, parameters)
+    copied = np.where(erred[:, [Evidence._fields.index("left")]] > 0, erred, agreed)
     ratio = max(float(others[0]) / max(float(others[1]), 1e-300), 1.0)
-    return found, ratio
+    return np.hstack([copied, looks_wrong]), ratio
 
 
 def _posterior(shard: LabelShard, groups: np.ndarray, belief: Any) -> np.ndarray | NamedPosterior:
@@ -351,24 +354,34 @@ def _sums(
     shard: LabelShard,
     parameters: tuple[np.ndarray, Any, np.ndarray, Any, np.ndarray, np.ndarray | None],
 ) -> Sums:
-    """Return the :class:`Evidence` of each group, and the others' common errors and those by chance."""
+    """Return the parts of each group's :class:`Evidence`, and of the others' common errors.
+
+    The parts are by agreement, by errors on gold (0 if they are not known), and of common errors.
+    """
     groups, belief, wrong, shares, skill, errors = parameters
     believed = _posterior(shard, groups, belief)
     n_groups = int(groups.max()) + 1
-    found = np.empty((n_groups, len(Evidence._fields)))
+    agreed, erred, looks_wrong = np.zeros((3, n_groups, 5))
     for code in range(n_groups):
         rows = groups[shard.worker] == code
-        found[code] = _of_group(shard, rows, believed, wrong, shares, skill, errors)
+        agreed[code] = _moments(*_agreement(shard, rows, shares, skill))
+        if errors is not None:
+            erred[code] = _moments(*_error_products(shard, rows, errors))
+        looks_wrong[code] = _moments(*_common_errors(shard, rows, believed, wrong))
     rows = groups[shard.worker] < 0
-    count, chance = _common_errors(shard, rows, believed, wrong)
-    return found, np.array([count.sum(), chance.sum()])
+    others = _moments(*_common_errors(shard, rows, believed, wrong))
+    return agreed, erred, looks_wrong, np.array(others)
 
 
-def _of_group(
-    shard: LabelShard, rows: np.ndarray, believed: np.ndarray | NamedPosterior, wrong: np.ndarray,
-    shares: Any, skill: np.ndarray, errors: np.ndarray | None,
-) -> Evidence:  # fmt: skip
-    """Return the sums of one group, whose labels are the rows given; of errors where they are known."""
+def _moments(one: np.ndarray, other: np.ndarray) -> tuple[float, ...]:
+    """Return the sums over tasks of two numbers, of their squares and of their product."""
+    return tuple(part.sum() for part in (one, other, one**2, one * other, other**2))
+
+
+def _agreement(
+    shard: LabelShard, rows: np.ndarray, shares: Any, skill: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return each task's agreements of two members beyond those expected, and the pairs left for them."""
     worker, task, label = shard.worker[rows], shard.task[rows], shard.label[rows]
     n_tasks = shard.n_tasks
     size = np.bincount(task, minlength=n_tasks)
@@ -382,15 +395,7 @@ def _of_group(
         share = own[:, [code]].toarray().ravel()
         expected += _pairs_of_products(task, share[place], n_tasks)
     expected = np.clip(expected, 0.0, pairs)
-    excess, left = agreed - expected, pairs - expected
-    if errors is not None:
-        excess, left = _error_products(shard, rows, errors)
-    seen, chance = _common_errors(shard, rows, believed, wrong)
-    columns = (
-        excess, left, excess**2, excess * left, left**2,
-        seen, chance, seen**2, seen * chance, chance**2,
-    )  # fmt: skip
-    return Evidence(*(column.sum() for column in columns))
+    return agreed - expected, pairs - expected
 
 
 def _error_products(
@@ -437,6 +442,7 @@ def _result(
     copied = sums.excess / left
     spread = sums.excess2 - 2 * copied * sums.product + copied**2 * sums.left2
     error = QUANTILE * np.sqrt(np.maximum(spread, 0.0)) / left
+    error[sums.left == 0] = 1.0  # no evidence
     share, low, high = (
         np.clip(value, 0.0, 1.0) for value in (copied, copied - error, copied + error)
     )

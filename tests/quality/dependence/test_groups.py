@@ -233,3 +233,26 @@ def test_with_gold_the_share_is_the_mean_correlation_of_errors() -> None:
     mean = errors[np.triu_indices(5, 1)].mean()
     assert found.copied[0] == pytest.approx(mean, abs=0.01)
     assert found.copied_interval[0, 0] < mean < found.copied_interval[0, 1]
+
+
+def test_gold_of_which_a_group_labelled_nothing_says_nothing_of_its_errors() -> None:
+    labels, truth, planted = crowd_of("sybils")
+    gold = np.where(np.arange(500) < 100, truth, -1)
+    apart = labels.keep_labels(~(planted[labels.worker] & (labels.task < 100)))
+    without, found = dependent_groups(apart), dependent_groups(apart, gold=gold)
+    assert np.array_equal(found.group >= 0, planted)
+    for name in ("copied", "copied_interval", "effective", "effective_interval"):
+        assert getattr(found, name) == pytest.approx(getattr(without, name))
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_models_without_a_common_task_may_be_worth_one_or_all(
+    known: bool, rng: np.random.Generator
+) -> None:
+    worker, task = np.repeat(np.arange(6), 50), np.tile(np.arange(100), 3)
+    truth = rng.integers(2, size=100)
+    labels = encode(worker, task, truth[task] ^ (rng.random(300) < 0.2))
+    gold = truth if known else None
+    found = dependent_groups(labels, gold=gold, models=np.array([4, 5]))
+    assert found.copied_interval.tolist() == [[0.0, 1.0]]
+    assert found.effective_interval.tolist() == [[1.0, 2.0]]
