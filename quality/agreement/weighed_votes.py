@@ -42,7 +42,7 @@ def votes_like_others(
     Task codes are those of the whole table. No table of tasks by classes is made.
     """
     half = task % HALVES
-    row = task - task.min(initial=0)
+    row = task - _first(task)
     n_others = np.bincount(row)[row] - 1
     order, _, count = _cells(task, label, n_classes)
     alike = np.empty(len(task), dtype=np.int64)
@@ -118,7 +118,7 @@ def weighed_sums(
     n_classes: int,
 ) -> WeighedSums:
     """Return what these tasks add to the likeness of weighed votes; task codes are the whole table's."""
-    low = task.min(initial=0)
+    low = _first(task)
     half, row = task % HALVES, task - low
     weight = weights[half, worker]
     total, square, fourth = (np.bincount(row, weight**power) for power in (1, 2, 4))
@@ -163,6 +163,11 @@ def weighed_reliability(sums: WeighedSums) -> float:
         return math.nan
     sure = np.mean(alphas) - np.sqrt(np.sum(variances)) / len(alphas)
     return reliability_of_votes(float(sure), float(np.mean(worths)))
+
+
+def _first(task: Int[np.ndarray, " labels"]) -> int:
+    """Return the least task code, from which a shard's tasks are counted; 0 without labels."""
+    return int(task.min()) if len(task) else 0
 
 
 def _cells(

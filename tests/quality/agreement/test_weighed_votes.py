@@ -95,6 +95,25 @@ def test_votes_of_equal_weight_are_as_reliable_as_alpha_says_of_each_half(
     assert found == pytest.approx(np.mean(halves) if halves else np.nan, nan_ok=True)
 
 
+@QUICK
+@given(crowds())
+def test_memory_goes_by_the_tasks_of_a_shard_wherever_it_lies_in_the_table(
+    labels: CrowdLabels,
+) -> None:
+    """An array up to the last of these task codes would not fit into any memory."""
+    task, weights = labels.task.astype(np.int64), weights_of(labels)
+    rest = labels.worker, labels.label
+    near, far = (
+        [
+            *votes_like_others(place, *rest, labels.n_workers, labels.n_classes),
+            *weighed_sums(place, *rest, weights, labels.n_classes),
+        ]
+        for place in (task, task + 2**50)
+    )
+    for one, other in zip(near, far, strict=True):
+        assert one.tobytes() == other.tobytes()
+
+
 def test_a_half_takes_no_part_in_its_own_weights() -> None:
     labels = crowd_of(0.3, 0)
     even = labels.task % 2 == 0
