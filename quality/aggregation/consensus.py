@@ -20,14 +20,13 @@ from dataclasses import fields
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int, Int16
+from jaxtyping import Bool, Float64, Int16
 
-from quality.labels import CrowdLabels, LabelError, LabelShard, NamedPosterior, freeze_arrays
+from quality.labels import LabelError, NamedPosterior, freeze_arrays
 from quality.parallel import check_threads, kernel
 
 __all__ = [
-    "MAX_CELLS", "TIE", "Consensus", "Result", "check_cells", "check_em", "check_gold", "check_smoothing",
-    "decide",
+    "MAX_CELLS", "TIE", "Consensus", "Result", "check_cells", "check_em", "check_smoothing", "decide",
 ]  # fmt: skip
 
 MAX_CELLS = 2**27  # of the workers' confusion matrices: 1 GB, of which a fit holds four
@@ -141,20 +140,3 @@ def check_smoothing(smoothing: float) -> None:
     """Raise ValueError unless a table smoothed by this keeps entries that the pass can multiply."""
     if not MIN_ENTRY <= smoothing < np.inf:
         raise ValueError(f"smoothing must be >= {MIN_ENTRY} and finite, got smoothing={smoothing}")
-
-
-def check_gold(
-    labels: CrowdLabels | LabelShard, gold: Int[np.ndarray, " tasks"] | None, n_classes: int
-) -> Int16[np.ndarray, " tasks"]:
-    """Return gold as the pass reads it: one code per task, -1 everywhere where none is given."""
-    n_tasks = labels.n_tasks
-    if gold is None:
-        return np.full(n_tasks, -1, dtype=np.int16)
-    if not (gold.dtype.kind in "iu" and gold.shape == (n_tasks,)):
-        raise ValueError(
-            f"gold must be {n_tasks} class codes, one per task and -1 where unknown, "
-            f"got {gold.dtype} of shape {gold.shape}"
-        )
-    if not ((gold >= -1) & (gold < n_classes)).all():
-        raise ValueError(f"gold must be class codes from -1 to {n_classes - 1}")
-    return gold.astype(np.int16)

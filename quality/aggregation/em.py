@@ -30,7 +30,7 @@ from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from jaxtyping import Float64, Int, Int16, Int64, Shaped
 
-from quality.aggregation.consensus import check_cells, check_em, check_gold
+from quality.aggregation.consensus import check_cells, check_em
 from quality.aggregation.passes import (
     UNROLLED,
     coin_pass,
@@ -45,6 +45,7 @@ from quality.labels import (
     LabelShard,
     NearTable,
     Sums,
+    check_gold,
     freeze_arrays,
     lookup,
     tree_total,
@@ -327,7 +328,9 @@ def near_gold(
     """Return gold in the order of a renumbered table; raise ValueError unless it is sound."""
     if gold is None:
         return None
-    known: np.ndarray = near.task_given(check_gold(near.labels, gold, near.labels.n_classes))
+    known: np.ndarray = near.task_given(
+        check_gold(gold, near.labels.n_tasks, near.labels.n_classes)
+    )
     return known
 
 
@@ -477,6 +480,6 @@ def _passes(
     place = np.empty(labels.n_labels, dtype=np.int32 if small else np.int64)
     find_places(labels.worker, labels.label, n_answers, n_truths, n_answers == n_classes, place)
     return TablePasses(
-        check_gold(labels, gold, n_classes), labels.task_start, labels.label, place, chunk_start,
+        check_gold(gold, labels.n_tasks, n_classes), labels.task_start, labels.label, place, chunk_start,
         shape, np.empty((len(chunk_start) - 1, *shape)), share, n_classes, coins is not None,
     )  # fmt: skip

@@ -30,7 +30,7 @@ from quality.confidence.gold_check import (
     reliability,
 )
 from quality.confidence.support import Support, task_support
-from quality.labels import CrowdLabels, NamedPosterior, freeze_arrays
+from quality.labels import CrowdLabels, NamedPosterior, check_gold, freeze_arrays
 
 __all__ = [
     "MIN_GOLD", "PRIOR", "CalibratedConfidence", "RightnessPrior", "calibrate", "calibrate_support",
@@ -291,10 +291,9 @@ def calibrate_support(
     :func:`calibrate` for tables in shards, whose :func:`~quality.support_by_shards` is known.
     """
     n_tasks = len(support.label)
-    if gold is not None and gold.shape != (n_tasks,):
-        raise ValueError(f"gold must be {n_tasks} codes, one per task, got shape {gold.shape}")
+    truth = check_gold(gold, n_tasks, support.n_classes)
     judged = (support.n_votes > 0) & (support.n_classes > 1)
-    known = np.flatnonzero(judged & (gold >= 0)) if gold is not None else np.zeros(0, np.int64)
+    known = np.flatnonzero(judged & (truth >= 0))
     weight = beyond_chance(support.reliability)
     confidence = support.model.copy()
     by_chance = np.zeros(n_tasks) if weight == 1.0 else (1.0 - weight) * support.guess
@@ -315,9 +314,9 @@ def calibrate_support(
         before=None,
         after=None,
     )
-    if gold is None or len(known) < MIN_GOLD:
+    if len(known) < MIN_GOLD:
         return found
-    right = support.label[known] == gold[known]
+    right = support.label[known] == truth[known]
     fitted, weights, levels = _fitted(
         support, design(support), known, right.astype(np.float64), prior, in_levels
     )

@@ -40,6 +40,7 @@ from quality.labels.table import (
     CrowdLabels,
     LabelError,
     RepeatError,
+    check_gold,
     check_table,
     encode,
     encode_gold,
@@ -51,8 +52,8 @@ from quality.labels.texts import Texts, taken, text_array
 __all__ = [
     "CrowdLabels", "Engine", "LabelError", "LabelShard", "LocalEngine", "NamedClasses",
     "NamedPosterior", "NearTable", "RepeatError", "Sums", "Texts", "add_parts", "array_texts",
-    "bring_near", "by_votes", "check_groups", "check_table", "code_columns", "code_integers", "code_texts",
-    "cut_labels", "encode", "encode_gold", "fits_table", "freeze_arrays", "join_shards", "lookup",
-    "name_classes", "of_voters", "order_by_votes", "sort_codes", "taken", "text_array", "tree_total",
-    "voters", "walk_near",
+    "bring_near", "by_votes", "check_gold", "check_groups", "check_table", "code_columns", "code_integers",
+    "code_texts", "cut_labels", "encode", "encode_gold", "fits_table", "freeze_arrays", "join_shards",
+    "lookup", "name_classes", "of_voters", "order_by_votes", "sort_codes", "taken", "text_array",
+    "tree_total", "voters", "walk_near",
 ]  # fmt: skip

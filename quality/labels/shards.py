@@ -29,7 +29,7 @@ from jaxtyping import Bool, Int, Int16, Int32, Int64
 from quality.argument_types import check_arguments
 from quality.labels.columns import freeze_arrays
 from quality.labels.merging import check_groups, merge_rows
-from quality.labels.table import CrowdLabels, count_labels
+from quality.labels.table import CrowdLabels, check_gold, count_labels
 from quality.parallel import check_threads
 
 __all__ = [
@@ -210,19 +210,18 @@ def cut_labels(
     Raises
     ------
     ValueError
-        If the cuts do not go from 0 to the number of tasks.
+        If the cuts do not go from 0 to the number of tasks, or gold is not one code per task.
     """
     ends = [int(cut) for cut in cuts]
     if not (len(ends) > 1 and ends[0] == 0 and ends[-1] == labels.n_tasks and ends == sorted(ends)):
         raise ValueError(f"cuts must ascend from 0 to {labels.n_tasks}, got {ends}")
-    truth = np.full(labels.n_tasks, -1) if gold is None else gold
+    truth = check_gold(gold, labels.n_tasks, labels.n_classes)
     shards = []
     for first, last in pairwise(ends):
         start = labels.task_start[first : last + 1]
         rows = slice(start[0], start[-1])
-        known = truth[first:last].astype(np.int16)
         about = (first, labels.n_workers, labels.n_classes)
-        part = labels.worker[rows], labels.label[rows], known
+        part = labels.worker[rows], labels.label[rows], truth[first:last]
         shards.append(LabelShard(*part, start - start[0], *about))
     return shards
 

@@ -37,6 +37,7 @@ __all__ = [
     "CrowdLabels",
     "LabelError",
     "RepeatError",
+    "check_gold",
     "check_table",
     "count_labels",
     "encode",
@@ -386,6 +387,25 @@ def encode_gold(
     gold = np.full(labels.n_tasks, -1, dtype=np.int16)
     gold[place[place >= 0]] = true_class[place >= 0]
     return gold
+
+
+def check_gold(
+    gold: Int[np.ndarray, " tasks"] | None, n_tasks: int, n_classes: int
+) -> Int16[np.ndarray, " tasks"]:
+    """Return gold as the learners read it: one code per task, -1 everywhere where none is given.
+
+    Raises ValueError unless it is one class code or -1 for each task.
+    """
+    if gold is None:
+        return np.full(n_tasks, -1, dtype=np.int16)
+    if not (gold.dtype.kind in "iu" and gold.shape == (n_tasks,)):
+        raise ValueError(
+            f"gold must be {n_tasks} class codes, one per task and -1 where unknown, "
+            f"got {gold.dtype} of shape {gold.shape}"
+        )
+    if not ((gold >= -1) & (gold < n_classes)).all():
+        raise ValueError(f"gold must be class codes from -1 to {n_classes - 1}")
+    return gold.astype(np.int16)
 
 
 def _places(

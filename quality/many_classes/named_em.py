@@ -17,7 +17,14 @@ import numpy as np
 from jaxtyping import Float64, Int, Int64
 
 from quality.aggregation import Stop, check_em, check_smoothing, exp_digammas
-from quality.labels import CrowdLabels, NamedClasses, NamedPosterior, name_classes, of_voters
+from quality.labels import (
+    CrowdLabels,
+    NamedClasses,
+    NamedPosterior,
+    check_gold,
+    name_classes,
+    of_voters,
+)
 from quality.many_classes.named_votes import NamedConsensus, as_consensus
 from quality.parallel import Progress, counter, kernel
 
@@ -77,7 +84,7 @@ def one_coin_of_named(
     check_smoothing(smoothing)
     tell = counter(progress, "one-coin Dawid–Skene", max_iter)
     labels = labels.merge_workers(groups)
-    known = _known(labels, gold)
+    known = check_gold(gold, labels.n_tasks, labels.n_classes).astype(np.int64)
     named = name_classes(labels, known)
     labelled = np.diff(labels.task_start) > 0
     n_labels = np.bincount(labels.worker, minlength=labels.n_workers)
@@ -147,7 +154,8 @@ def mace_of_named(
             raise ValueError(f"{name}_prior must be > 0 and finite, got {name}_prior={value}")
     tell = counter(progress, "MACE", max_iter)
     labels = labels.merge_workers(groups)
-    known, n_classes, n_workers = _known(labels, gold), labels.n_classes, labels.n_workers
+    n_classes, n_workers = labels.n_classes, labels.n_workers
+    known = check_gold(gold, labels.n_tasks, n_classes).astype(np.int64)
     named, labelled = name_classes(labels, known), np.diff(labels.task_start) > 0
     truth, prior = _entries_of(named, known), np.full(n_classes, 1.0 / max(n_classes, 1))
     habit = _Habits.of(labels, competence_prior, strategy_prior)
@@ -220,22 +228,6 @@ def _exp_digammas(x: Float64[np.ndarray, " some"]) -> Float64[np.ndarray, " some
     found = np.array(x, dtype=np.float64)
     exp_digammas(found, False)
     return found
-
-
-def _known(
-    labels: CrowdLabels, gold: Int[np.ndarray, " tasks"] | None
-) -> Int64[np.ndarray, " tasks"]:
-    """Return gold as class codes, -1 where unknown; raise ValueError unless it is sound."""
-    if gold is None:
-        return np.full(labels.n_tasks, -1)
-    if not (gold.dtype.kind in "iu" and gold.shape == (labels.n_tasks,)):
-        raise ValueError(
-            f"gold must be {labels.n_tasks} class codes, one per task and -1 where unknown, "
-            f"got {gold.dtype} of shape {gold.shape}"
-        )
-    if not ((gold >= -1) & (gold < labels.n_classes)).all():
-        raise ValueError(f"gold must be class codes from -1 to {labels.n_classes - 1}")
-    return gold.astype(np.int64)
 
 
 def _entries_of(

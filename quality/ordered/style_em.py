@@ -23,7 +23,7 @@ from jaxtyping import Bool, Float64, Int, Int16
 
 from quality.aggregation import Result, check_em
 from quality.argument_types import check_arguments
-from quality.labels import CrowdLabels, LabelError, check_table, of_voters, tree_total
+from quality.labels import CrowdLabels, LabelError, check_gold, check_table, of_voters, tree_total
 from quality.ordered.expected_loss import Loss, least_loss
 from quality.ordered.style_pass import settle, style_pass, style_table
 from quality.parallel import Progress, chunk_starts, counter, shared_out
@@ -170,7 +170,7 @@ def ordinal_crowd(
     array([0, 1, 2], dtype=int16)
     """
     _check(labels, anchor, max_iter, tol, threads)
-    known = _known(gold, labels)
+    known = check_gold(gold, labels.n_tasks, labels.n_classes)
     labels = labels.merge_workers(groups)
     tell = counter(progress, "ordinal model", max_iter)
     n_classes, n_labels = labels.n_classes, max(labels.n_labels, 1)
@@ -249,20 +249,6 @@ def _check(
             "together, or take majority_vote, weighted_majority, penalty_vote, glad, mmsr, kos or kos_plus",
             column="classes",
         )
-
-
-def _known(
-    gold: Int[np.ndarray, " tasks"] | None, labels: CrowdLabels
-) -> Int16[np.ndarray, " tasks"]:
-    if gold is None:
-        return np.full(labels.n_tasks, -1, dtype=np.int16)
-    sound = gold.shape == (labels.n_tasks,) and np.issubdtype(gold.dtype, np.integer)
-    if not (sound and (not len(gold) or (gold.min() >= -1 and gold.max() < labels.n_classes))):
-        raise ValueError(
-            f"gold must be {labels.n_tasks} class codes, -1 where unknown, got {gold.dtype} of shape "
-            f"{gold.shape}"
-        )
-    return gold.astype(np.int16)
 
 
 def _scale(n_classes: int) -> Float64[np.ndarray, " classes"]:

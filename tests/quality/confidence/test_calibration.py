@@ -214,10 +214,15 @@ def test_confidence_puts_more_wrong_tasks_first_than_the_model(crowd: Crowd) -> 
 
 
 @pytest.mark.refusal
-def test_gold_of_another_length_is_refused(crowd: Crowd) -> None:
-    labels, _ = crowd
-    with pytest.raises(ValueError, match="gold must be 1000 codes, one per task, got shape"):
-        calibrate(labels, majority_vote(labels).posterior, gold=np.array([0, 1]))
+def test_gold_that_is_not_one_class_code_a_task_is_refused(crowd: Crowd) -> None:
+    labels, truth = crowd
+    posterior = majority_vote(labels).posterior
+    for gold in (np.array([0, 1]), np.where(truth > 0, np.nan, 0.0)):
+        with pytest.raises(ValueError, match="gold must be 1000 class codes, one per task"):
+            calibrate(labels, posterior, gold=gold)
+    for code in (-3, 9):
+        with pytest.raises(ValueError, match="gold must be class codes from -1 to"):
+            calibrate(labels, posterior, gold=np.full(1000, code))
 
 
 def test_the_same_bytes_on_every_run(crowd: Crowd) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -18,6 +18,7 @@ from quality import (
     conflict_graph,
     conflict_graph_by_shards,
     conflict_tasks,
+    dependent_groups,
     encode,
     filter_workers,
     krippendorff_alpha,
@@ -137,6 +138,26 @@ def test_shards_hold_every_label_once_and_never_split_a_task(
 
 
 @pytest.mark.refusal
+@pytest.mark.parametrize(
+    ("gold", "message"),
+    [
+        (np.array([np.nan, 0.0]), "gold must be 2 class codes, one per task .* got float64"),
+        (np.array([0, 1, 0]), r"gold must be 2 class codes, one per task .* of shape \(3,\)"),
+        (np.array([9, 0]), "gold must be class codes from -1 to 1"),
+    ],
+)
+@pytest.mark.parametrize(
+    "ask", [dependent_groups, lambda labels, gold: cut_labels(labels, [0, 2], gold=gold)]
+)
+@pytest.mark.refusal
+def test_gold_that_is_not_one_class_code_a_task_is_refused(
+    ask: Callable[..., object], gold: np.ndarray, message: str
+) -> None:
+    labels = encode(["ann", "bob"], [1, 2], ["x", "y"])
+    with pytest.raises(ValueError, match=message):
+        ask(labels, gold=gold)
+
+
 @pytest.mark.parametrize("cuts", [[0], [0, 1], [1, 2], [0, 2, 1, 2]])
 def test_cuts_that_leave_tasks_out_are_refused(cuts: list[int]) -> None:
     labels = encode(["a", "b"], [1, 2], ["x", "y"])

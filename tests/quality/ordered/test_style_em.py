@@ -172,7 +172,8 @@ def test_a_leaning_worker_is_known(rng: np.random.Generator) -> None:
         ({"anchor": 0.0}, "anchor must be > 0 and finite, got anchor=0.0"),
         ({"max_iter": 0}, "max_iter must be >= 1, got max_iter=0"),
         ({"tol": -1.0}, "tol must be >= 0, got tol=-1.0"),
-        ({"gold": np.array([3, 0])}, "gold must be 2 class codes"),
+        ({"gold": np.array([3, 0])}, "gold must be class codes from -1 to 1"),
+        ({"gold": np.array([0])}, "gold must be 2 class codes, one per task"),
         ({"loss": "cubed"}, "loss must be one of zero_one, absolute, squared, got loss='cubed'"),
     ],
 )
