@@ -83,6 +83,7 @@ def plan_answers(
     -----
     **Guarantees.** Every pair planned has the largest gain of all pairs that were left, equals in the
     order of task and then worker codes. Gains never rise along the plan, and add up to those by class.
+    Classes that a task does not show are no part of its gain.
 
     **Limits.** Classes count one by one: what an answer says of one class by another is left out. A task that
     needs two further answers is planned for one.
@@ -95,7 +96,7 @@ def plan_answers(
         raise ValueError(f"per_worker must be >= 1, got per_worker={per_worker}")
     asked = np.arange(table.n_workers) if workers is None else workers
     about = np.arange(table.n_tasks) if tasks is None else tasks
-    chance = found.table()[about]
+    chance = (found.table() * table.shows())[about]  # an answer says nothing of what was not shown
     gain = np.zeros((len(about), len(asked)))
     for code in range(table.n_classes):
         gain += _gain(

@@ -99,6 +99,14 @@ class MultiLabels:
         names: np.ndarray = self.classes[codes]
         return names
 
+    def shows(self) -> Bool[np.ndarray, "tasks classes"]:
+        """Return whether each task was shown with each class."""
+        if self.shown_start is None or self.shown is None:
+            return np.ones((self.n_tasks, self.n_classes), dtype=np.bool_)
+        found = np.zeros((self.n_tasks, self.n_classes), dtype=np.bool_)
+        found[np.repeat(np.arange(self.n_tasks), np.diff(self.shown_start)), self.shown] = True
+        return found
+
     def keep_workers(self, keep: Bool[np.ndarray, " workers"]) -> "MultiLabels":
         """Return the same table without the answers of the other workers; the vocabularies stay.
 

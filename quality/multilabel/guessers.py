@@ -59,11 +59,8 @@ def word_odds(table: MultiLabels, found: MultiLabelConsensus) -> WordOdds:
     .. [2] Robins, Breslow, Greenland, "Estimators of the Mantel–Haenszel variance consistent in both sparse
        data and large-strata limiting models", Biometrics 42 (1986).
     """
-    holds, shown = found.table(), np.ones((table.n_tasks, table.n_classes))
-    if table.shown is not None and table.shown_start is not None:
-        shown[...] = 0.0
-        shown[np.repeat(np.arange(table.n_tasks), np.diff(table.shown_start)), table.shown] = 1.0
-    holds = holds * shown
+    shown = table.shows()
+    holds = found.table() * shown
     size = table.n_workers, table.n_classes
     who = np.repeat(table.worker, np.diff(table.label_start))
     task = np.repeat(table.task, np.diff(table.label_start))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from quality import multilabel_consensus, simulate_multilabels
+from quality import encode_multilabels, multilabel_consensus, simulate_multilabels
 from quality.multilabel import plan_answers
 from quality.reports import posterior_entropy
 
@@ -57,6 +57,20 @@ def test_gains_never_rise_along_the_plan_and_add_up_to_those_by_class() -> None:
     plan = plan_answers(CROWD.table, FOUND, budget=50, per_worker=10)
     assert (np.diff(plan.gain) <= 0).all()
     assert plan.gain.sum() == pytest.approx(plan.by_class.sum())
+
+
+def test_what_a_task_does_not_show_is_no_part_of_its_gain() -> None:
+    workers, tasks = (
+        ["ann", "bob", "ann", "bob", "cy"] * 3,
+        [1, 1, 2, 2, 2, 3, 3, 4, 4, 4, 5, 5, 6, 6, 6],
+    )
+    words = ["c", "", "c d", "d", "d", "c", "", "d", "d c", "c", "d", "", "d", "d", "d"]
+    table = encode_multilabels(workers, tasks, map(str.split, words), shown={1: ["c"]})
+    found = multilabel_consensus(table)
+    assert found.table()[0, 1] > 0.1  # by what other tasks say
+    plan = plan_answers(table, found, budget=1, per_worker=1, tasks=np.array([0]))
+    assert plan.by_class.tolist() == [plan.gain[0], 0.0]
+    assert plan.gain[0] > 0
 
 
 def test_limits_hold() -> None:
