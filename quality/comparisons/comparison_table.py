@@ -149,7 +149,8 @@ def encode_comparisons(
     worker, left, right
         Columns of names (texts or integers): who compared, and which items she saw left and right.
     winner
-        ``left``, ``right`` or ``tie``; or the name of the preferred item, or ``tie``.
+        ``left``, ``right`` or ``tie`` in every row; or in every row the name of the preferred item,
+        or ``tie``.
     question
         What the items were compared on, such as a prompt; without it all comparisons of two items
         are about one question.
@@ -171,7 +172,8 @@ def encode_comparisons(
     if not len(left) == len(right) == len(winners):
         lengths = [len(left), len(right), len(winners)]
         raise LabelError(f"left, right, winner must be equally long, got {lengths}", column="left")
-    asked = {"worker": worker, "item": [*left, *right]}
+    # each side alone first: a fault is named by its own column and row
+    asked = {"worker": worker, "left": left, "right": right, "item": [*left, *right]}
     if question is not None:
         asked["question"] = question
     coded = {name: code_columns(**{name: values})[name] for name, values in asked.items()}
@@ -225,8 +227,8 @@ def _outcomes(left: list[Any], right: list[Any], winners: list[str]) -> Int8[np.
         side = names.get(one, TIE if one == "tie" else None)
         if side is None:
             raise LabelError(
-                f"winner must be left, right or tie, or one of the two items, got {one} at row {row} "
-                f"(counted from 0), where {left[row]} met {right[row]}",
+                "winner must be left, right or tie in every row, or in every row one of the two items or "
+                f"tie, got {one} at row {row} (counted from 0), where {left[row]} met {right[row]}",
                 column="winner",
                 row=row,
             )

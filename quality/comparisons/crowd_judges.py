@@ -123,7 +123,7 @@ def crowd_bradley_terry(
     Raises
     ------
     ValueError
-        If there are more than 5,000 items.
+        If there are more than 5,000 items, or no step.
 
     Notes
     -----
@@ -138,6 +138,8 @@ def crowd_bradley_terry(
        setting", WSDM 2013.
     .. [2] Davidson, JASA 65 (1970): ties.
     """
+    if not max_iter >= 1:
+        raise ValueError(f"max_iter must be >= 1, got {max_iter}")
     rows = rows_of(comparisons, groups)
     tell = counter(progress, "Comparisons", max_iter)
     n_items, n_workers = len(comparisons.items), len(comparisons.workers)

@@ -54,7 +54,13 @@ def test_as_labels_the_first_item_is_the_one_that_sorts_first() -> None:
         ((["a"], ["x"], ["y"], []), "must be equally long"),
         ((["a", "b"], ["x"], ["y"], ["x"]), "worker and left must be equally long"),
         (([None], ["x"], ["y"], ["x"]), "worker is missing at row 0"),
-        ((["a"], [None], ["y"], ["y"]), "item is missing at row 0"),
+        ((["a"], [None], ["y"], ["y"]), "left is missing at row 0"),
+        ((["w", "w"], ["a", "b"], ["b", None], ["a", "b"]), "right is missing at row 1"),
+        ((["a"], ["x"], [1], ["x"]), "item must be all text or all numbers"),
+        (
+            (["w", "w"], ["a", "b"], ["b", "a"], ["left", "b"]),
+            "left, right or tie in every row, or in every row one of the two items .* got left at row 0",
+        ),
         (([], [], [], []), "at least one row"),
     ],
 )

@@ -126,3 +126,9 @@ def test_progress_is_told() -> None:
     told = []
     crowd_bradley_terry(crowd_of(0).table, max_iter=3, progress=lambda *step: told.append(step))
     assert told[-1] == ("Comparisons", 3, 3)
+
+
+@pytest.mark.refusal
+def test_it_takes_a_step_at_least() -> None:
+    with pytest.raises(ValueError, match="max_iter must be >= 1, got 0"):
+        crowd_bradley_terry(crowd_of(0).table, max_iter=0)
