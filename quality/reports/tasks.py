@@ -265,7 +265,7 @@ class NextLabels:
 @check_arguments
 def next_labels(
     labels: CrowdLabels,
-    posterior: Float[np.ndarray, "tasks classes"],
+    posterior: Float[np.ndarray, "tasks classes"] | NamedPosterior,
     *,
     confidence: Float[np.ndarray, " tasks"] | None = None,
 ) -> NextLabels:
@@ -314,8 +314,19 @@ def next_labels(
         known = confidence.shape == (labels.n_tasks,)
         if not (known and np.all((confidence >= 0) & (confidence <= 1))):
             raise ValueError(f"confidence must be {labels.n_tasks} numbers in [0, 1], got others")
-        order = rank_tasks(confidence * posterior.max(axis=1, initial=0.0), n_labels)
+        order = rank_tasks(confidence * _largest(posterior), n_labels)
     return NextLabels(order, entropy[order], n_labels[order])
+
+
+def _largest(
+    posterior: Float[np.ndarray, "tasks classes"] | NamedPosterior,
+) -> Float64[np.ndarray, " tasks"]:
+    """Return the largest probability of each task."""
+    if isinstance(posterior, NamedPosterior):
+        label, _ = posterior.decide()
+        return posterior[np.arange(len(label)), label]
+    found: np.ndarray = posterior.max(axis=1, initial=0.0)
+    return found
 
 
 def rank_tasks(

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from scipy.stats import entropy
 
 from quality import CrowdLabels, dawid_skene, encode, majority_vote, next_labels
+from quality.many_classes import one_coin_of_named
 from quality.reports.tasks import task_report
 from tests.quality.labels.strategies import crowds
 
@@ -107,6 +108,22 @@ def test_every_task_once_by_entropy_then_fewest_labels_then_code(labels: CrowdLa
     assert sorted(ranked.task.tolist()) == list(range(labels.n_tasks))
     assert ranked.entropy == pytest.approx(nats[ranked.task], abs=1e-9)
     assert ranked.n_labels.tolist() == n_labels[ranked.task].tolist()
+
+
+@QUICK
+@given(crowds())
+def test_tasks_rank_alike_by_named_classes_and_by_the_table_that_they_stand_for(
+    labels: CrowdLabels,
+) -> None:
+    named = one_coin_of_named(labels).posterior
+    table = named[np.arange(labels.n_tasks)]
+    for confidence in (None, table.max(axis=1) ** 2):
+        ranked, expected = (
+            next_labels(labels, one, confidence=confidence) for one in (named, table)
+        )
+        assert ranked.entropy == pytest.approx(expected.entropy, abs=1e-9)
+        if confidence is not None:
+            assert ranked.task.tolist() == expected.task.tolist()
 
 
 def test_equals_come_by_number_of_labels_then_by_code() -> None:
