@@ -73,7 +73,8 @@ class HonestFit:
     others
         P(truth | the others' labels) at each label of the renumbered table.
     reliability
-        Expected reliability of each worker, 0.75 for one without labels.
+        Expected reliability of each worker, the crowd's mean for one without labels; 0.75 of all if there
+        are fewer than two classes.
     prior
         Share of each class.
     """
@@ -187,11 +188,13 @@ def expected_reliability(
     n_classes: int,
     crowd: Float64[np.ndarray, " grid"],
 ) -> Float64[np.ndarray, " workers"]:
-    """Return the expected reliability of workers, all of whose labels are given, in a crowd."""
+    """Return the expected reliability of workers, all of whose labels are given, in a crowd.
+
+    It is the crowd's mean for one without labels.
+    """
     n_labels = np.diff(worker_start)
-    reliability = np.full(len(n_labels), 0.75)
-    few = np.flatnonzero((n_labels > 0) & (n_labels <= FEW))
-    many = np.flatnonzero(n_labels > FEW)
+    reliability = np.empty(len(n_labels))
+    few, many = np.flatnonzero(n_labels <= FEW), np.flatnonzero(n_labels > FEW)
     evidence, work = np.empty((len(many), N_GRID)), (*np.empty((2, N_GRID)), *np.empty((2, 4)))
     rows = worker_order, worker_start, right, n_classes
     _write_evidence(many, *rows, RELIABILITY, evidence, *work)

@@ -207,6 +207,7 @@ def _fit_honest(
         mass, evidence = _on_grid(engine, believed, seated)
         prior = (mass + 1) / (mass.sum() + n_classes)
         population, crowd = fit_population(evidence, np.arange(len(looked)), candidates)
+        reliability[n_labels == 0] = _expected(np.ones((1, N_GRID)), crowd)
         reliability[seated.worker] = _expected(evidence, crowd)
         for some in _parts(many, MANY_AT_ONCE):
             reliability[some.worker] = _expected(_on_grid(engine, believed, some)[1], crowd)

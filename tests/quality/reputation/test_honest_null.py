@@ -19,6 +19,7 @@ from quality.reputation.false_removal import Rounds, filter_dishonest
 from quality.reputation.filtering import ShrinkingCrowd
 from quality.reputation.honest_null import (
     _write_evidence,
+    expected_reliability,
     fit_honest,
     honest_level,
     honest_null,
@@ -340,6 +341,16 @@ def test_a_level_drawn_from_a_part_of_the_crowd_is_that_of_all(
         rng = np.random.default_rng(1)
         levels.append(honest_level(labels, null, false_removal_rate=0.1, rng=rng))
     assert 1 / 3 < levels[1] / levels[0] < 3
+
+
+def test_a_worker_without_labels_is_as_reliable_as_the_crowd() -> None:
+    crowd = np.random.default_rng(0).random(len(RELIABILITY))
+    nobodys = np.zeros(0, dtype=np.int64), np.zeros(3, dtype=np.int64), np.zeros(0)
+    mean = crowd @ RELIABILITY / crowd.sum()
+    assert expected_reliability(*nobodys, 3, crowd) == pytest.approx([mean, mean])
+    labels, _ = simulated(9, n_workers=30, n_tasks=60, labels_per_task=5)
+    found = fit_honest(labels.keep_workers(np.arange(30) < 28))
+    assert found.reliability[28] == found.reliability[29] != 0.75
 
 
 def test_workers_not_looked_at_have_the_reliability_that_the_grid_gives(
