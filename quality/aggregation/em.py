@@ -148,7 +148,7 @@ class EMStart:
 
     def replacing(self, prior: Mass, table: Counts) -> tuple[Mass, Counts]:
         """Return the prior and the table, in the same order, with what is known in their place."""
-        # a class that nobody names now has none of the prior, and keeps none
+        # a class without labels keeps prior 0
         mixed = np.where((prior > 0) & (self.prior > 0), self.prior, prior)
         believed = self.confusion.transpose(0, 2, 1)
         cells = np.where(believed > 0, believed, table)

@@ -200,10 +200,10 @@ def trimmed_means(
         first, last, now = start[worker], start[worker + 1], size[worker]
         implied, n_below, n_above = room[: last - first], 0, 0
         for at in range(first, last):
-            said = abs(beyond[at]) / max(size[partner[at]], LEAST)
-            n_below += said < now
-            n_above += said > now
-            implied[at - first] = said
+            value = abs(beyond[at]) / max(size[partner[at]], LEAST)
+            n_below += value < now
+            n_above += value > now
+            implied[at - first] = value
         n_out = int(trim * (last - first))
         n_low, n_high = min(n_out, n_below), min(n_out, n_above)
         least, most = 0.0, np.inf
@@ -216,19 +216,19 @@ def trimmed_means(
             n_most = np.sum(implied == most) - (n_high - np.sum(implied > most))
         total = sums = 0.0
         for at in range(first, last):
-            said = implied[at - first]
-            if said < least or said > most:
+            value = implied[at - first]
+            if value < least or value > most:
                 continue
-            if n_low > 0 and said == least and n_least > 0:
+            if n_low > 0 and value == least and n_least > 0:
                 n_least -= 1
                 continue
-            if n_high > 0 and said == most:
+            if n_high > 0 and value == most:
                 n_most -= 1
                 if n_most < 0:
                     continue
             weight = n_common[at] * max(size[partner[at]], LEAST) ** 2
             total += weight
-            sums += weight * said
+            sums += weight * value
         mean[worker] = min(sums / total, 1.0) if total > 0.0 else 0.0
     return mean
 

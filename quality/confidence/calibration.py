@@ -209,7 +209,7 @@ def calibrate(
     in a few levels: gold tasks part into those nearest to each other in it, as many parts as the cube
     root of their number, and each task has the mean of the part next to it. With fewer than 50, the
     regression's coefficients are those of `prior`, and it is mixed with a guess, right as often as votes
-    are for the label's class, the more so the less votes are alike beyond chance.
+    are for the label's class; the guess weighs more as votes agree less beyond chance.
 
     Parameters
     ----------
@@ -234,8 +234,9 @@ def calibrate(
     Notes
     -----
     **Guarantees.** The confidence of a gold task does not depend on its own truth: it is made by the fit
-    to other gold tasks. Levels do not raise the expected calibration error of the tasks that they are
-    made from, for errors of the tasks of one level can only cancel. A task without labels, and every task
+    to other gold tasks. Counted confidence by confidence, levels do not raise the calibration error
+    of the tasks that they are made from, for errors of the tasks of one level can only cancel; counted in
+    bins of equal width they may. A task without labels, and every task
     of a table of one class, keeps the model's. The label is the posterior's. The same bytes on every run.
     Without gold a crowd whose votes are alike as by chance, or less, is believed as a guess is: at the
     share of votes for the class.
@@ -243,7 +244,9 @@ def calibrate(
     **Limits.** Gold must be drawn from the tasks at random: gold that was chosen for being hard or
     easy moves everything. Without gold a crowd that knows something is taken for one among the public
     ones that the prior was made from, and guessers are taken to guess classes as often as they are
-    true; nothing in labels shows that a whole crowd errs alike, nor do labels held out, which common
+    true; who knows among them is found on one half of the tasks for the other, those of even and of odd
+    codes, so that where votes are hardly alike other names of the tasks move its mean, by up to .1;
+    nothing in labels shows that a whole crowd errs alike, nor do labels held out, which common
     errors predict as well as truth does. Gold also cannot tell tasks of one confidence apart: this
     corrects probabilities, not the consensus. Tasks of one level have no order: rank them by the model, or
     by both (:func:`~quality.next_labels`).

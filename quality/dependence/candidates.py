@@ -16,9 +16,7 @@ from scipy.special import gammaln
 
 __all__ = ["FALSE_ALARM", "candidate_groups", "log_subsets"]
 
-FALSE_ALARM = (
-    0.01  # chance of a group among workers who all answer on their own, by the union bound
-)
+FALSE_ALARM = 0.01  # chance of a group of a given size if all answer on their own, by a union bound
 LINK = 3.0  # standard errors by which parts of a group must stand out together
 ALIKE = 0.25  # of the excess of the pair that joins two parts, for the mean of their pairs
 MIN_EXCESS = 0.15  # agreement beyond that expected, as a share of all that chance leaves

@@ -151,15 +151,16 @@ def dependent_groups(
     Notes
     -----
     **Guarantees.** Names play no part: renaming workers, tasks or classes renames the result, up to
-    exact ties. A crowd in which nobody shares eight tasks with another has no groups. Nobody is
-    removed. The same bytes on any number of threads.
+    exact ties, in crowds up to the sizes under Cost. A crowd in which nobody shares eight tasks with
+    another has no groups. Nobody is removed. The same bytes on any number of threads.
 
     **Limits.** Labels alone cannot tell a clique of more than a third of the workers from the
     crowd: such a group is not reported. Experts who know what the crowd gets wrong together look
     like a clique, unless they disagree with each other as often as their errors make them.
 
-    **Cost.** One step for each pair of labels on a task, for at most 200 million of them, and one
-    fit of one-coin Dawid–Skene if there are candidates. Nothing is as large as workers squared.
+    **Cost.** One step for each pair of labels on a task, and one fit of one-coin Dawid–Skene if there
+    are candidates. Beyond 200 million such pairs every n-th task is read, and beyond 2 million pairs of
+    workers every n-th of those who share few tasks. Nothing is as large as workers squared.
 
     Examples
     --------

@@ -57,7 +57,7 @@ class PastedAnswers:
         agreement with the reference asks for.
     evidence
         Twice the logarithm of how much likelier her labels are if she pastes than if she answers on her
-        own, each label foretold from the others; negative for one who answers on her own. Of four
+        own, each label predicted from the others; negative for one who answers on her own. Of four
         workers or fewer, the square of the standard errors by which she is liker the reference than her
         colleagues let expect, negative if she is less so; 0 without a reference.
     skill
@@ -271,7 +271,7 @@ def _starts(crowd: _Crowd) -> list[Float64[np.ndarray, " workers"]]:
 
 
 class _Fit(NamedTuple):
-    """What EM has found: both answers of each task, and of each label the chances that foretell it."""
+    """What EM has found: both answers of each task, and of each label the chances that predict it."""
 
     joint: np.ndarray  # [tasks, truth, source]
     right: np.ndarray  # of each label: that it is the truth, by the others
@@ -303,7 +303,7 @@ def _fit(crowd: _Crowd, reference: np.ndarray | None, pastes: np.ndarray) -> _Fi
         top = log_joint.max(axis=(1, 2), keepdims=True)
         joint = np.exp(log_joint - top)
         joint /= joint.sum(axis=(1, 2), keepdims=True)
-        right, copied, by_own, by_truth = _foretold(crowd, joint, alone, together, without)
+        right, copied, by_own, by_truth = _predicted(crowd, joint, alone, together, without)
         by_source, style = (
             PASTED * chance + (1.0 - PASTED) * crowd.frequency[crowd.label]
             for chance in (copied, by_truth)
@@ -381,13 +381,13 @@ def _own_chances(
     return (counts + of_class) / (totals + SHRINK), np.maximum(without, 1e-4)
 
 
-def _foretold(
+def _predicted(
     crowd: _Crowd, joint: np.ndarray, alone: np.ndarray, together: np.ndarray, without: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return four chances of each label, by the labels that others gave the task.
 
-    That it is right, that the source says so, of giving it on her own, and that a source says so of
-    which no more is known than the truth.
+    They are P(it is right), P(the source gave it), P(the worker gives it on her own), and P(a source
+    known only through the truth gave it).
     """
     left_alone = np.exp(alone.min(axis=1, keepdims=True) - alone)
     left_together = np.exp(together.min(axis=1, keepdims=True) - together)

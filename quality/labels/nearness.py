@@ -41,8 +41,8 @@ class NearTable:
     labels
         The table. Its names are not in increasing order.
     row, task, worker
-        The row, task and worker, in the table that it was made of, of each of its own; None where the
-        table is that one.
+        For each row, task and worker of this table, its code in the original; None if nothing was
+        renumbered.
     """
 
     labels: CrowdLabels

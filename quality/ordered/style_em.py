@@ -185,7 +185,7 @@ def ordinal_crowd(
         prior = mass / mass.sum() if mass.sum() else np.full(n_classes, 1 / n_classes)
         n_steps, used = FIRST if n_iter < EARLY else LATER, shape
         sums = _style_steps(labels, posterior, shape, variance, n_steps, style, threads)
-        with np.errstate(divide="ignore"):  # a class that no task has is none's
+        with np.errstate(divide="ignore"):  # a class of mass 0 has log prior -inf
             posterior, mass = sums.belief + np.log(prior), np.zeros(n_classes)
         log_likelihood = float(settle(posterior, known, labels.task_start, mass))
         converged = bool(abs(log_likelihood - before) <= tol * n_labels)

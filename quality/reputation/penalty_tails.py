@@ -318,11 +318,11 @@ def _distribution(
             for term in range(n_terms):
                 put = state * n_terms + term
                 next_total[put] = total[state] + penalty[term] + APART * (penalty[term] > 0)
-                grown = next_chance[put]
-                grown[0] = 0.0
+                product = next_chance[put]
+                product[0] = 0.0
                 for power in range(n_powers):
-                    grown[power] += chance[state, power] * flat[term]
-                    grown[power + 1] = chance[state, power] * slope[term]
+                    product[power] += chance[state, power] * flat[term]
+                    product[power + 1] = chance[state, power] * slope[term]
         n_states = _merged(
             n_states, n_terms, n_powers + 1, most, widths, next_total, next_chance, cursor, order,
             total, chance,

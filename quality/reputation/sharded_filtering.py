@@ -95,7 +95,8 @@ class ShardedCrowd:
         self._share = share.copy()  # an engine's own may be read-only
         self._agreed: np.ndarray | None = None  # from the first call on
         self.keep = np.ones(len(self.n_labels), dtype=np.bool_)
-        self._in_line = self.n_labels > 0  # not tried yet; she who is, goes or is never tried again
+        # not tried yet: a worker who was tried is removed or never tried again
+        self._in_line = self.n_labels > 0
         self._fetched = np.zeros(len(self.n_labels), dtype=np.bool_)  # whose tasks are at hand
         self._at_hand: _TasksAtHand | None = None
         self._next = np.empty(0, dtype=np.int32)

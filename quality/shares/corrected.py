@@ -9,7 +9,7 @@ array([[0.61, 0.39],
 
 The share of a class among tasks of one consensus class is estimated from gold tasks of that class,
 shrunk towards what all gold tasks say: how often the consensus errs, and with several groups, how.
-How far is settled by how well the table itself is foretold.
+How far is settled by how well the table itself is predicted.
 """
 
 from dataclasses import dataclass

@@ -123,8 +123,8 @@ def noisy_shares(
     (:func:`quality.shares.assisted.assisted_interval`).
     The share itself is a posterior mean. The bias of the crowd is 0, with odds of five to one, or normal
     about 0, and either the true shares or those of the consensus are normal about equal ones; how far either
-    spreads is settled by how well the released numbers are foretold. So it is the count where noise hides the
-    bias, and the corrected count where it does not.
+    spreads is settled by how well the released numbers are predicted. So it is the count where noise hides
+    the bias, and the corrected count where it does not.
 
     **Limits.** An interval whose share lies outside is widened to hold it, and then covers more than it
     says. How many errors each class has is not released. Of three classes or more, where the sample

@@ -333,7 +333,7 @@ def simulate_crowd(
     themselves. Sybils copy one guesser on half of the tasks; rings are threes of sybils, each on a
     quarter of the tasks. Part-time colluders answer every task as honest workers do, but lie alike
     on a tenth of them; load-aware ones lie in threes on a tenth of the tasks and tell the truth on
-    half of them. Models answer every task, four of five as one mind does, which is right on .65 of
+    three tenths. Models answer every task, four of five as one mind does, which is right on .65 of
     them, or on .75 (better models).
 
     Parameters

@@ -36,7 +36,7 @@ CROWD_WEIGHTS = (0.1, 0.15, 0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 4.0)
 EVIDENCE = 3.0  # standard errors by which a voice must make held-out labels likelier to be heard
 MIN_GAIN = 1e-9  # nats a label that are more than rounding, which has no standard errors
 MAX_JUDGED = 20_000  # tasks whose labels measure the weights
-MAX_WORTH = 100.0  # labels that a voice stands for, where the crowd's own foretell next to nothing
+MAX_WORTH = 100.0  # labels that a voice stands for, where the crowd's own predict next to nothing
 FLOOR = 1e-12  # of a posterior, where its logarithm is taken
 
 
@@ -87,7 +87,7 @@ class JoinedVoice(Result):
         The gain in its standard errors, as if tasks were drawn independently; 0 if the gain is
         1e-9 or less, which is rounding.
     worth
-        Labels of this crowd that the voice stands for on a task: by how much it alone foretells a label
+        Labels of this crowd that the voice stands for on a task: by how much it alone predicts a label
         held out, over what one of the task's other labels adds to that, on average; at most 100.
     """
 
@@ -120,7 +120,7 @@ def hold_labels_out(
     ----------
     labels
         The crowd's labels. Workers who do not answer on their own must be merged before
-        (:meth:`CrowdLabels.merge_workers`): a copy left in would foretell the one held out.
+        (:meth:`CrowdLabels.merge_workers`): a copy left in would predict the one held out.
     fit
         The aggregator of the consensus that a voice is to join.
     n_folds
@@ -194,7 +194,7 @@ def join_voice(
     One that says the same of every task is never heard. No gold is used to weigh it. The result is
     the same on every run.
 
-    **Limits.** The labels held out are the crowd's: a voice that foretells mistakes which workers share
+    **Limits.** The labels held out are the crowd's: a voice that predicts mistakes which workers share
     is trusted for it. It makes a crowd worse that is right less often than chance.
 
     **Cost.** 77 passes over the judged labels for each fold.
@@ -284,7 +284,7 @@ def _log_likelihood(
 
 
 def _worth(log_voice: Float64[np.ndarray, "judged classes"], held_out: HeldOut) -> float:
-    """Return how many labels left in a task foretell one held out as well as the voice alone does."""
+    """Return how many labels left in a task predict one held out as well as the voice alone does."""
     prior = np.log(np.exp(held_out.log_belief).mean(axis=1, keepdims=True))
     unknown = replace(held_out, log_belief=np.broadcast_to(prior, held_out.log_belief.shape))
     nothing = _log_likelihood(log_voice, unknown, 0.0, 1.0).sum()
