@@ -264,7 +264,7 @@ MIN_INT32, MAX_INT32 = -(2**31), 2**31 - 1
 
 
 def code_integers(
-    pieces: Iterable[Int[np.ndarray, " _"]], n_values: int, *, threads: int | None = None
+    pieces: Iterable[Int[np.ndarray, " _"]], n_values: int
 ) -> tuple[Int32[np.ndarray, " values"], Texts]:
     """Return the codes of a column that comes in pieces, and its integers as text, in text order.
 
@@ -274,8 +274,6 @@ def code_integers(
         Integers that fit into 64 bits with a sign, one piece after the other.
     n_values
         Number of integers of all pieces together.
-    threads
-        Number of threads; None for one per core.
 
     Examples
     --------
@@ -296,7 +294,7 @@ def code_integers(
         else:
             held.append(values.copy())
     if high - low > 4 * n_values:  # each integer is coded as a text of eight bytes
-        code, found = code_texts(map(_eights, held), n_values, threads=threads)
+        code, found = code_texts(map(_eights, held), n_values)
         distinct = found.letters.view(np.int64)
         order = np.argsort(distinct)
         order = order[_in_text_order(distinct[order])]
@@ -307,7 +305,7 @@ def code_integers(
     distinct = np.flatnonzero(place) + low
     order = _in_text_order(distinct)
     place[distinct - low] = ranks(order)
-    with shared_out(threads, len(held)) as share:
+    with shared_out(None, len(held)) as share:
         share(lambda at: _look_up(held[at], low, place, code[row[at] : row[at + 1]]))
     return code, decimals(distinct[order])
 

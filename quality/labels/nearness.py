@@ -115,7 +115,7 @@ def order_by_votes(labels: CrowdLabels) -> NearTable:
     renumbered = replace(
         labels, worker=worker, task=np.repeat(np.arange(labels.n_tasks, dtype=np.int32), n_labels),
         label=labels.label[row], tasks=labels.tasks[task], task_start=start, worker_order=order,
-        worker_start=rows_by_worker(worker, labels.n_workers, None, order),
+        worker_start=rows_by_worker(worker, labels.n_workers, order),
     )  # fmt: skip
     return NearTable(renumbered, row, task)
 
@@ -177,7 +177,7 @@ def walk_near(labels: CrowdLabels) -> NearTable:
     new_worker, new_task = np.empty_like(labels.worker), np.empty_like(labels.task)
     _put(worker, *by_worker, labels.task, task_code, start[:-1].copy(), row, new_worker, new_task)
     order = np.empty(labels.n_labels, dtype=np.int64)
-    worker_start = rows_by_worker(new_worker, labels.n_workers, None, order)
+    worker_start = rows_by_worker(new_worker, labels.n_workers, order)
     renumbered = replace(
         labels, worker=new_worker, task=new_task, label=labels.label[row],
         workers=labels.workers[worker], tasks=labels.tasks[task], task_start=start,

@@ -52,7 +52,6 @@ def sort_rows(
     n_workers: int,
     n_tasks: int,
     *,
-    threads: int | None = None,
     overwrite: bool = False,
 ) -> SortedRows:
     """Sort rows of codes; raise RepeatError if a worker labels a task twice.
@@ -70,7 +69,7 @@ def sort_rows(
     shift = min(shift, KEY_BITS - sum(bits))  # very many names are cut into more ranges
     n_ranges = max(n_tasks - 1 >> shift, 0) + 1
     key = np.empty(len(task), dtype=np.int64)
-    with shared_out(threads, len(cut) - 1) as share:
+    with shared_out(None, len(cut) - 1) as share:
         count = share(lambda at: _count(task[cut[at] : cut[at + 1]], shift, n_ranges))
         place = _first_of(np.array(count))
         share(
@@ -100,14 +99,14 @@ def sort_rows(
         start[:] = row[at] + np.cumsum(count) - count
         return repeated
 
-    with shared_out(threads, n_ranges) as share:
+    with shared_out(None, n_ranges) as share:
         repeated = any(share(sort_range))
     if repeated and overwrite:
         raise RepeatError("a worker labels a task twice: keep one of the labels", column="worker")
     if repeated:
         _refuse_repeat(task.astype(np.int64) * n_workers + worker)
     # the keys' memory is used again: fresh memory takes as long as what is put there
-    worker_start = rows_by_worker(to_worker, n_workers, threads, key)
+    worker_start = rows_by_worker(to_worker, n_workers, key)
     return SortedRows(to_worker, to_task, to_label, task_start, key, worker_start)
 
 
@@ -134,19 +133,18 @@ def index_rows(
     task_start = np.zeros(n_tasks + 1, dtype=np.int64)
     np.cumsum(_count(task, 0, n_tasks), out=task_start[1:])
     order = np.empty(len(worker), dtype=np.int64)
-    worker_start = rows_by_worker(worker, n_workers, None, order)
+    worker_start = rows_by_worker(worker, n_workers, order)
     return SortedRows(worker, task, label, task_start, order, worker_start)
 
 
 def rows_by_worker(
     worker: Int32[np.ndarray, " rows"],
     n_workers: int,
-    threads: int | None,
     order: Int64[np.ndarray, " rows"],
 ) -> Int64[np.ndarray, " starts"]:
     """Return where the rows of each worker start in `order`, which is filled."""
     cut = _cuts(len(worker), n_workers)
-    with shared_out(threads, len(cut) - 1) as share:
+    with shared_out(None, len(cut) - 1) as share:
         count = share(lambda at: _count(worker[cut[at] : cut[at + 1]], 0, n_workers))
         place = _first_of(np.array(count))
         start = np.append(place[0], len(worker))

@@ -142,9 +142,7 @@ class _Piece(NamedTuple):
     code: Int32[np.ndarray, " rows"]
 
 
-def code_texts(
-    pieces: Iterable[Texts], n_texts: int, *, threads: int | None = None
-) -> tuple[Int32[np.ndarray, " texts"], Texts]:
+def code_texts(pieces: Iterable[Texts], n_texts: int) -> tuple[Int32[np.ndarray, " texts"], Texts]:
     """Return the codes of a column that comes in pieces, and its distinct texts in byte order.
 
     Parameters
@@ -153,8 +151,6 @@ def code_texts(
         The column, one piece after the other.
     n_texts
         Number of texts of all pieces together.
-    threads
-        Number of threads; None for one per core.
 
     Returns
     -------
@@ -179,10 +175,10 @@ def code_texts(
     (array([1, 0, 1], dtype=int32), array(['t10', 't9'], dtype='<U3'))
     """
     code = np.empty(n_texts, dtype=np.int32)
-    coded, first, names = _code_pieces(pieces, code, threads)
+    coded, first, names = _code_pieces(pieces, code)
     order, found = sorted_texts(names)
     rank = ranks(order)
-    with shared_out(threads, len(coded)) as share:
+    with shared_out(None, len(coded)) as share:
         share(lambda at: _to_rows(*coded[at], first, rank))
     return code, found
 
@@ -195,11 +191,11 @@ def ranks(order: Int64[np.ndarray, " names"]) -> Int32[np.ndarray, " names"]:
 
 
 def _code_pieces(
-    pieces: Iterable[Texts], code: Int32[np.ndarray, " texts"], threads: int | None
+    pieces: Iterable[Texts], code: Int32[np.ndarray, " texts"]
 ) -> tuple[list[_Piece], Int64[np.ndarray, " name_starts"], Texts]:
     """Code the pieces within their parts; return them, each part's first name, and all names."""
     parts, room, coded, row = [_Vocabulary.empty() for _ in range(PARTS)], None, list[_Piece](), 0
-    with shared_out(threads, PARTS) as share:
+    with shared_out(None, PARTS) as share:
         for piece in pieces:
             room, end = room_for(piece, room), row + len(piece.start) - 1
             coded.append(_code_piece(piece, parts, room, code[row:end], share))

@@ -43,11 +43,12 @@ def check(found: SortedRows, expected: SortedRows) -> None:
         assert (one.dtype, one.tobytes()) == (other.dtype, other.tobytes()), name
 
 
-@pytest.mark.parametrize("threads", [1, 2, 5, None])
-def test_rows_are_sorted_as_numpy_sorts_them(
-    columns: tuple[np.ndarray, ...], threads: int | None
+@pytest.mark.parametrize("cores", [1, 2, 5, None])
+def test_rows_are_sorted_as_numpy_sorts_them_on_any_number_of_cores(
+    columns: tuple[np.ndarray, ...], cores: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = sort_rows(*columns, WORKERS, TASKS + 9, threads=threads)
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    found = sort_rows(*columns, WORKERS, TASKS + 9)
     check(found, as_numpy_sorts(*columns, WORKERS, TASKS + 9))
 
 
@@ -75,14 +76,15 @@ def test_a_repeat_among_many_rows_is_named(columns: tuple[np.ndarray, ...]) -> N
         sort_rows(worker, task, label, WORKERS, TASKS)
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("cores", [1, 2])
 def test_sorted_rows_may_take_the_memory_of_those_given(
-    columns: tuple[np.ndarray, ...], threads: int
+    columns: tuple[np.ndarray, ...], cores: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
     expected = sort_rows(*columns, WORKERS, TASKS)
     worker, task = (column.astype(np.int32) for column in columns[:2])
     label = columns[2].astype(np.int16)
-    found = sort_rows(worker, task, label, WORKERS, TASKS, threads=threads, overwrite=True)
+    found = sort_rows(worker, task, label, WORKERS, TASKS, overwrite=True)
     check(found, expected)
     assert [found.worker is worker, found.task is task, found.label is label] == [True] * 3
 

@@ -16,8 +16,8 @@ NAMES = st.lists(
 )
 
 
-def check(pieces: list[list[bytes]], threads: int | None = None) -> None:
-    code, found = code_texts(map(texts_of, pieces), sum(map(len, pieces)), threads=threads)
+def check(pieces: list[list[bytes]]) -> None:
+    code, found = code_texts(map(texts_of, pieces), sum(map(len, pieces)))
     column = [name for piece in pieces for name in piece]
     assert bytes_of(found) == sorted(set(column))
     assert [bytes_of(found)[at] for at in code] == column
@@ -30,16 +30,19 @@ def test_equal_codes_mean_equal_bytes(pieces: list[list[str]]) -> None:
     check([[name.encode() for name in piece] for piece in pieces])
 
 
-@pytest.mark.parametrize("threads", [1, 2, 5])
-def test_same_result_on_any_number_of_threads_and_however_cut(threads: int) -> None:
+@pytest.mark.parametrize("cores", [1, 2, 5])
+def test_same_result_on_any_number_of_cores_and_however_cut(
+    cores: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """100,003 names: hash tables and books grow many times."""
     rng = np.random.default_rng(0)
     names = [f"{value:x}-{'long' * (value % 5)}".encode() for value in range(100_003)]
     column = [names[at] for at in rng.integers(len(names), size=150_000)]
-    once = code_texts([texts_of(column)], 150_000, threads=1)
-    cut = code_texts(
-        map(texts_of, (column[:7], [], column[7:90_000], column[90_000:])), 150_000, threads=threads
-    )
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    once = code_texts([texts_of(column)], 150_000)
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    pieces = column[:7], [], column[7:90_000], column[90_000:]
+    cut = code_texts(map(texts_of, pieces), 150_000)
     assert once[0].tobytes() == cut[0].tobytes()
     assert once[1].letters.tobytes() == cut[1].letters.tobytes()
     assert bytes_of(once[1]) == sorted(set(column))
