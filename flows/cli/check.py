@@ -72,12 +72,11 @@ def check(
     A fault is what a run refuses; a doubt may be meant. Exit code 2 if there are faults and no clean copy
     was asked for.
     """
-    from flows.tables import check_labels, find_files, table_file, write_table  # DuckDB
+    from flows.tables import check_labels, inputs_of, table_file, write_table  # DuckDB
 
     with mistakes(), TemporaryDirectory(prefix="crowdassay-") as folder:
-        inputs = (labels, *find_files(labels))
         files = [
-            None if path is None else table_file(path, inputs=inputs, force=force)
+            None if path is None else table_file(path, inputs=inputs_of(labels), force=force)
             for path in (clean, quarantine)
         ]
         path = kept_input(labels, Path(folder))

@@ -78,6 +78,7 @@ def init(
     """
     from flows.proposal import CampaignTables, write_settings  # DuckDB, for this command only
     from flows.settings import SettingsError
+    from flows.tables import inputs_of  # DuckDB, too
 
     with mistakes():
         if labels.suffix == ".toml":
@@ -91,7 +92,9 @@ def init(
             form, columns = ("table", map_) if map_ else _found_out(labels, reading)
         if form is not None:
             asked = Asked(form, question, columns, reading)
-            labels = _imported(labels, output, asked, force=force)
+            labels = _imported(
+                labels, output, asked, inputs_of(labels, *(tasks or ()), gold), force
+            )
             reading = reading_of_options(None, None, None, False)
         given = CampaignTables(
             labels, tuple(tasks or ()), gold, url_env, groups, duplicates, reading
@@ -145,12 +148,14 @@ def _found_out(labels: Path, reading: Reading) -> tuple[FormatName | None, str]:
     return "table", ",".join(f"{role}={column}" for role, column in known.items())
 
 
-def _imported(labels: Path, output: Path, asked: Asked, *, force: bool) -> Path:
+def _imported(
+    labels: Path, output: Path, asked: Asked, inputs: tuple[Path, ...], force: bool
+) -> Path:
     """Write the label table of an export beside the settings, and return its path."""
     from flows.importers import import_labels, parse_map, write_labels  # Arrow
     from flows.tables import table_file
 
-    written = table_file(output.parent / f"{labels.stem}.labels.csv", inputs=(labels,), force=force)
+    written = table_file(output.parent / f"{labels.stem}.labels.csv", inputs=inputs, force=force)
     columns = parse_map(asked.columns, asked.form)
     with waiting_for("the export made a label table"):
         made = import_labels(

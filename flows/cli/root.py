@@ -64,6 +64,7 @@ __all__ = [
     "reading_of_options",
     "show_rows",
     "waiting_for",
+    "write_rows",
 ]  # fmt: skip
 
 _silent = ContextVar("_silent", default=False)
@@ -342,6 +343,18 @@ def show_rows(
         console().print(
             f"… and {len(rows) - SHOWN:,} more; --output FILE writes them all", style="dim"
         )
+    write_rows(header, rows, output, numbers=numbers, guard=guard)
+
+
+def write_rows(
+    header: list[str],
+    rows: list[list[str]],
+    output: OutputFile | None,
+    *,
+    numbers: Collection[str],
+    guard: bool = False,
+) -> None:
+    """Write all rows if `output` is given; `numbers` names the columns of numbers."""
     if output is not None:
         from flows.tables import write_table  # DuckDB, where a file is written
 

@@ -38,7 +38,7 @@ from flows.settings import (
     is_remote,
     key_sentences,
 )
-from flows.tables import find_files
+from flows.tables import inputs_of
 from privacy import choose_mechanism
 from privacy.query import ONE_TASK
 
@@ -68,9 +68,8 @@ def write_settings(
     TableError
         If a run would refuse the tables.
     """
-    named = [path for path in (given.labels, *given.tasks, given.gold) if path is not None]
-    tables = (file for path in named for file in find_files(path))
-    written = OutputFile(output, inputs=(*named, *tables), force=force)
+    inputs = inputs_of(given.labels, *given.tasks, given.gold)
+    written = OutputFile(output, inputs=inputs, force=force)
     name = _name_of(given.labels) if name is None else name
     if not re.match(NAME, name):
         raise SettingsError(

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from flows.tables.data_frames import Frame, ResultTable, frame_table, result_table, typed_like
     from flows.tables.dialect import AS_FOUND, Reading
     from flows.tables.fetching import fetch
-    from flows.tables.output_tables import OUTPUT_SUFFIXES, table_file, write_table
+    from flows.tables.output_tables import OUTPUT_SUFFIXES, inputs_of, table_file, write_table
     from flows.tables.refusals import (
         ROW,
         TableError,
@@ -140,6 +140,7 @@ __all__ = [
     "has_lists",
     "input_files",
     "input_paths",
+    "inputs_of",
     "is_fetched",
     "is_free",
     "is_number",

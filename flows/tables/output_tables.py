@@ -21,13 +21,24 @@ from typing import TypeAlias
 
 from flows.files import OutputFile
 from flows.tables.refusals import TableError
+from flows.tables.sources import find_files
 
-__all__ = ["OUTPUT_SUFFIXES", "Cells", "table_file", "write_table"]
+__all__ = ["OUTPUT_SUFFIXES", "Cells", "inputs_of", "table_file", "write_table"]
 
 Cells: TypeAlias = Sequence[str] | Sequence[int | None] | Sequence[float | None]
 Columns: TypeAlias = Mapping[str, Cells]
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # spreadsheets run a cell that begins so
+
+
+def inputs_of(*paths: Path | None) -> tuple[Path, ...]:
+    """Return the paths that a command reads, and the files of each folder and pattern among them.
+
+    >>> inputs_of(Path("labels.csv"), None)
+    (PosixPath('labels.csv'), PosixPath('labels.csv'))
+    """
+    given = [path for path in paths if path is not None]
+    return (*given, *(file for path in given for file in find_files(path)))
 
 
 def table_file(output: Path, *, inputs: Sequence[Path] = (), force: bool = False) -> OutputFile:

@@ -82,7 +82,7 @@ def agreement(
     from flows.settings import SettingsError  # pydantic, for this command only
 
     with mistakes():
-        written = output_file(output, labels, force)
+        written = output_file(output, [labels, tasks], force)
         read = read_labels_of(
             labels, duplicates, reading_of_options(sep, encoding, sheet, wide)
         ).labels

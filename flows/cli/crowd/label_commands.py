@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -86,7 +86,7 @@ def workers(
     from flows.settings import filter_settings  # pydantic, for this command only
 
     with mistakes():
-        written = output_file(output, labels, force)
+        written = output_file(output, [labels], force)
         stop = {"false_removal_rate": false_removal_rate, "fraction": fraction}
         chosen = filter_settings(penalty=penalty, n_workers=n_workers, **stop)
         read = read_labels_of(labels, duplicates, reading_of_options(sep, encoding, sheet, wide))
@@ -125,7 +125,7 @@ def aggregate(
 ) -> None:
     """Turn crowd labels into one consensus label per task."""
     with mistakes():
-        written = output_file(output, labels, force)
+        written = output_file(output, [labels], force)
         classes = ordered_classes(order, loss, aggregator)
         reading = reading_of_options(sep, encoding, sheet, wide)
         read = read_labels_of(labels, duplicates, reading, classes=classes)
@@ -306,13 +306,11 @@ def _voice_line(voice: JoinedVoice, n_models: int, n_alone: int) -> str:
     )
 
 
-def output_file(path: Path | None, labels: Path, force: bool) -> OutputFile | None:
+def output_file(path: Path | None, inputs: Sequence[Path | None], force: bool) -> OutputFile | None:
     """Return where a command writes all rows, if it does; raise OutputError if it cannot."""
-    from flows.tables import find_files, table_file  # DuckDB, for these commands only
+    from flows.tables import inputs_of, table_file  # DuckDB, for these commands only
 
-    if path is None:
-        return None
-    return table_file(path, inputs=(labels, *find_files(labels)), force=force)
+    return None if path is None else table_file(path, inputs=inputs_of(*inputs), force=force)
 
 
 def read_labels_of(

@@ -38,6 +38,7 @@ from flows.cli.root import (
     reading_of_options,
     show_rows,
     waiting_for,
+    write_rows,
 )
 
 if TYPE_CHECKING:
@@ -120,13 +121,13 @@ def multilabel(
     lists what was spent, and the same publication is never paid twice.
     """
     from flows.settings import SettingsError  # these load pydantic, numba and DuckDB
-    from flows.tables import read_gold_sets, read_multilabels, table_file, write_table
+    from flows.tables import inputs_of, read_gold_sets, read_multilabels, table_file, write_table
     from quality import multilabel_consensus
 
     with mistakes():
         if not 0 < threshold < 1:
             raise SettingsError(f"--threshold must be above 0 and below 1, got {threshold:g}")
-        inputs = (answers,) if gold is None else (answers, gold)
+        inputs = inputs_of(answers, gold, tasks)
         asked = _asked(
             publish, classes, tasks, inputs, force, campaign=campaign, epsilon=epsilon,
             max_labels=max_labels, budget=budget, publication=publication, threshold=threshold,
@@ -157,6 +158,7 @@ def multilabel(
             progress("the publication", 0, 1)
             published = None if asked is None else asked(table, found, state)
         if json_:
+            write_rows(header, rows, files[0], numbers=header[2:], guard=guard)
             more = {} if published is None else {"published": published.public()}
             print(json.dumps(_as_json(table, found) | more))
             return
@@ -193,8 +195,7 @@ def _asked(
             "--publish needs --classes: names that are found in private answers would leak"
         )
     terms["publication"] = key_now(terms["publication"])
-    read = inputs if tasks is None else (*inputs, tasks)
-    files = SET_SHARES.files(publish, inputs=read, force=force)
+    files = SET_SHARES.files(publish, inputs=inputs, force=force)
 
     def publish_shares(table: MultiLabels, found: MultiLabelConsensus, state: Path) -> SetShares:
         names = table.classes.astype(str).tolist()

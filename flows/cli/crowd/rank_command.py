@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flows.cli.crowd.label_commands import output_file
 from flows.cli.publishing import Begun, Budget, Epsilon, Key, Payer, Publish, State, key_now
 from flows.cli.root import (
     AsJson,
@@ -27,6 +28,7 @@ from flows.cli.root import (
     reading_of_options,
     show_rows,
     waiting_for,
+    write_rows,
 )
 
 if TYPE_CHECKING:
@@ -79,19 +81,17 @@ def rank(
     import numpy as np  # these load numba and DuckDB, for this command only
 
     from flows.settings import SettingsError
-    from flows.tables import read_comparisons, table_file
+    from flows.tables import inputs_of, read_comparisons
     from quality import crowd_bradley_terry, dependent_groups, next_pairs, rank_intervals
 
     with mistakes():
         if not 0 < level < 1:
             raise SettingsError(f"--level must be above 0 and below 1, got {level:g}")
         asked = _asked(
-            publish, (comparisons,), force, campaign=campaign, epsilon=epsilon, budget=budget,
+            publish, inputs_of(comparisons), force, campaign=campaign, epsilon=epsilon, budget=budget,
             publication=publication, level=level, begun=begun,
         )  # fmt: skip
-        written = None
-        if output is not None:
-            written = table_file(output, inputs=(comparisons,), force=force)
+        written = output_file(output, [comparisons], force)
         reading = reading_of_options(sep, encoding, sheet, False)
         needed = ("worker", "left", "right")
         with (
@@ -112,11 +112,12 @@ def rank(
             pairs = next_pairs(found.score, found.covariance, n=next_) if next_ else None
             progress("the publication", 0, 1)
             published = None if asked is None else asked(table, state)
+        header, rows = _item_rows(table, found, ranks)
         if json_:
+            write_rows(header, rows, written, numbers=header[1:], guard=guard)
             more = {} if published is None else {"published": published.public()}
             print(json.dumps(_as_json(found, ranks, pairs) | more))
         else:
-            header, rows = _item_rows(table, found, ranks)
             show_rows("Items", header, rows, written, numbers=header[1:], guard=guard)
             header, rows = _worker_rows(table, found)
             show_rows("Workers, most informative first", header, rows, None, numbers=header[1:])

@@ -90,7 +90,8 @@ def watch(
     with mistakes():
         written = None
         if consensus is not None:
-            written = table_file(consensus, inputs=(labels,), force=force)
+            inputs = (labels,) if state is None else (labels, state)
+            written = table_file(consensus, inputs=inputs, force=force)
         with _ended_by_signals() as ending, held_state(state, false_alarm=false_alarm) as watcher:
             follow = _standard_input if labels == STANDARD_INPUT else _file
             updates = follow(watcher, labels, seconds, ending, 0.0 if once else every)

@@ -45,7 +45,9 @@ def compare(
     from flows.tables import table_file, write_table
 
     with mistakes():
-        written = None if output is None else table_file(output, force=force)
+        written = None
+        if output is not None:
+            written = table_file(output, inputs=(before, after), force=force)
         found = compare_runs(before, after)
         if not found.same_campaign:
             print_line(
@@ -77,7 +79,7 @@ def block(
     from flows.files import OutputFile
 
     with mistakes():
-        written = OutputFile(output, force=force)
+        written = OutputFile(output, inputs=(run_folder,), force=force)
         table = _table(run_folder, "workers.parquet", ["worker", "reason", "flagged"])
         removed = [(str(row["worker"]), str(row["reason"])) for row in table if row["flagged"]]
         write_block_list(format_, removed, written)
@@ -108,7 +110,7 @@ def repost(
     from flows.tables import TableError
 
     with mistakes():
-        written = OutputFile(output, inputs=(export,), force=force)
+        written = OutputFile(output, inputs=(run_folder, export), force=force)
         wanted: dict[str, list[str]] = {}
         for row in _table(run_folder, "label_plan.parquet", ["task", "worker"]):
             wanted.setdefault(str(row["task"]), []).append(str(row["worker"]))

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.root import AsJson, Force, Output, app, counted, mistakes, print_line, waiting_for
-from flows.files import OutputFile
+from flows.cli.crowd.label_commands import output_file
+from flows.cli.root import (
+    AsJson,
+    Force,
+    Output,
+    app,
+    counted,
+    mistakes,
+    print_line,
+    print_reading,
+    waiting_for,
+)
 
 if TYPE_CHECKING:
     from flows.settings import Settings
@@ -48,16 +58,16 @@ def gold(
     """Say how many gold tasks bring corrected shares of a width, and draw them at random."""
     from flows.settings import SettingsError, load_settings  # pydantic and tables, for this only
     from flows.spending import propose_gold
+    from flows.tables import input_paths, write_table
 
     with mistakes():
         chosen = load_settings(settings)
         if chosen.classes is None:
             raise SettingsError("the settings must declare the classes")
-        written = None
-        if output is not None:
-            written = OutputFile(output, inputs=(settings, chosen.input.labels), force=force)
+        read = (path for _, path in input_paths(chosen.input))
+        written = output_file(output, [settings, *read], force)
         with waiting_for("labels and gold"):
-            tasks, known = _tasks(chosen)
+            tasks, known, read_as = _tasks(chosen)
         privacy = chosen.privacy
         with waiting_for("how many gold tasks it takes"):
             found = propose_gold(
@@ -67,29 +77,36 @@ def gold(
             )  # fmt: skip
         drawn = _drawn(chosen, tasks, known, found.n_gold)
         if written is not None:
-            written.write(partial(_write, drawn))
+            write_table({"task": drawn}, written)
         if json_:
             print(json.dumps(asdict(found) | {"n_tasks": len(tasks), "n_known": len(known)}))
             return
+        print_reading(read_as)
         for line in _lines(found, width, len(tasks), len(known)):
             print_line(line)
         if output is not None:
             print_line(f"{counted(len(drawn), 'task')} to label written to {output}")
 
 
-def _tasks(settings: Settings) -> tuple[list[str], list[str]]:
-    """Names of the labelled tasks, and of those that have gold."""
-    from flows.tables import read_gold, read_labels  # DuckDB, for this command only
+def _tasks(settings: Settings) -> tuple[list[str], list[str], tuple[str, ...]]:
+    """Names of the labelled tasks, and of those that have gold; how tables were read that are not plain."""
+    from flows.tables import open_sources, read_gold, read_labels  # DuckDB, for this command only
 
-    labels = read_labels(
-        settings.input.labels, classes=settings.classes, duplicates=settings.input.duplicates,
-        known_tasks=None,
-    )  # fmt: skip
-    tasks = labels.tasks.astype(str).tolist()
-    if settings.input.gold is None or settings.input.gold_sampling == "chosen":
-        return tasks, []
-    gold = set(read_gold(settings.input.gold, classes=settings.classes).task.tolist())
-    return tasks, [task for task in tasks if task in gold]
+    gold = None if settings.input.gold_sampling == "chosen" else settings.input.gold
+    alone = {"gold": gold, "tasks": (), "reference": None, "embeddings": None}
+    inputs = settings.input.model_copy(update=alone)
+    with TemporaryDirectory(prefix="crowdassay-") as folder:
+        sources = open_sources(inputs, Path(folder))
+        with sources.telling():
+            labels = read_labels(
+                sources.labels.table, classes=settings.classes, duplicates=inputs.duplicates,
+                known_tasks=None,
+            )  # fmt: skip
+            tasks = labels.tasks.astype(str).tolist()
+            if sources.gold is None:
+                return tasks, [], sources.read_as
+            known = set(read_gold(sources.gold.table, classes=settings.classes).task.tolist())
+    return tasks, [task for task in tasks if task in known], sources.read_as
 
 
 def _drawn(settings: Settings, tasks: list[str], known: list[str], n_gold: int | None) -> list[str]:
@@ -100,13 +117,6 @@ def _drawn(settings: Settings, tasks: list[str], known: list[str], n_gold: int |
     missing = len(without) if n_gold is None else min(len(without), max(0, n_gold - len(known)))
     rng = np.random.default_rng(np.random.SeedSequence([settings.seed, len(known)]))
     return sorted(without[place] for place in rng.choice(len(without), missing, replace=False))
-
-
-def _write(tasks: list[str], path: Path) -> None:
-    import csv  # for this command only
-
-    with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([["task"], *([task] for task in tasks)])
 
 
 def _lines(found: GoldProposal, width: float, n_tasks: int, n_known: int) -> list[str]:

@@ -50,14 +50,14 @@ READ = {
 # How a command that writes where the user says is called: {} is what it writes.
 WRITTEN = {
     ("aggregate", "output"): "aggregate labels.csv --output {}",
-    ("agreement", "output"): "agreement labels.csv --output {}",
+    ("agreement", "output"): "agreement labels.csv --tasks tasks.csv --output {}",
     ("check", "clean"): "check labels.csv --clean {}",
     ("check", "quarantine"): "check labels.csv --quarantine {}",
     ("deploy", "yaml"): "deploy settings.toml --pool crowd --yaml {}",
     ("import", "output"): "import labels.csv --format table --output {}",
     ("init", "output"): "init labels.csv tasks.csv --gold gold.csv --output {}",
-    ("multilabel", "output"): "multilabel labels.csv --output {}",
-    ("multilabel", "probabilities"): "multilabel labels.csv --probabilities {}",
+    ("multilabel", "output"): "multilabel labels.csv --gold gold.csv --output {}",
+    ("multilabel", "probabilities"): "multilabel labels.csv --gold gold.csv --probabilities {}",
     ("plan gold", "output"): "plan gold settings.toml --output {}",
     ("rank", "output"): "rank comparisons.csv --output {}",
     ("simulate", "output"): "simulate --output {}",
@@ -70,6 +70,10 @@ NEVER = {("demo", "folder"), ("ledger backup", "file")}
 FINISHED = {("block", "output"), ("compare", "output"), ("repost", "output")}
 # These pay first: tests/flows/cli/crowd/test_multilabel_publication.py, test_rank_publication.py.
 PAID = {("multilabel", "publish"), ("rank", "publish")}
+# These take one file.
+SINGLE = {("deploy", "yaml"), ("import", "output"), ("simulate", "output"), ("watch", "consensus")}
+# What settings name is read too.
+NAMED = {("plan gold", "output"): ("labels.csv", "gold.csv")}
 INPUTS = ("labels.csv", "tasks.csv", "gold.csv", "settings.toml", "comparisons.csv")
 COMPARED = "worker,left,right,winner\nann,x,y,x\nbob,y,z,tie\ncy,z,x,x\n"
 
@@ -170,7 +174,7 @@ def test_no_input_is_overwritten_by_whatever_name(
 ) -> None:
     inputs = [word for word in WRITTEN[which].split() if word in INPUTS]
     assert inputs
-    for number, name in enumerate(inputs):
+    for number, name in enumerate((*inputs, *NAMED.get(which, ()))):
         given = campaign / name
         before = given.read_bytes()
         for output in ways(given, tmp_path / str(number)):
@@ -178,6 +182,29 @@ def test_no_input_is_overwritten_by_whatever_name(
             assert told.exit_code == 2, output
             assert len(told.stderr.splitlines()) == 1
             assert given.read_bytes() == before
+
+
+@pytest.mark.parametrize("force", [(), ("--force",)], ids=["", "forced"])
+@pytest.mark.parametrize("labels", ["days", "days/*.csv"])
+@pytest.mark.parametrize("which", sorted(WRITTEN.keys() - SINGLE), ids=" ".join)
+def test_no_table_of_a_folder_or_pattern_is_overwritten(
+    which: tuple[str, str], labels: str, force: tuple[str, ...], campaign: Path
+) -> None:
+    """Also not one elsewhere, to which a link in the folder leads."""
+    name = "comparisons.csv" if which[0] == "rank" else "labels.csv"
+    (campaign / "days").mkdir()
+    (campaign / "days" / "monday.csv").symlink_to(campaign / "elsewhere.csv")
+    header, *rows = (campaign / name).read_text().splitlines(keepends=True)
+    for part, file in enumerate(("elsewhere.csv", "days/tuesday.csv")):
+        (campaign / file).write_text("".join([header, *rows[part::2]]))
+    settings = campaign / "settings.toml"
+    settings.write_text(settings.read_text().replace(name, labels))
+    for output in (campaign / "elsewhere.csv", campaign / "days" / "tuesday.csv"):
+        before, words = output.read_bytes(), WRITTEN[which].replace(name, labels)
+        told = CliRunner().invoke(app, [*words.format(output).split(), *force])
+        assert told.exit_code == 2, output
+        assert len(told.stderr.splitlines()) == 1
+        assert output.read_bytes() == before
 
 
 def test_init_overwrites_no_table_of_a_folder_or_pattern(campaign: Path) -> None:

@@ -35,7 +35,11 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_items_come_in_order_with_their_intervals(compared: Path) -> None:
-    found = json.loads(invoke(str(compared), "--json", "--next", "2").stdout)
+    output = compared.with_name("ranks.csv")
+    done = invoke(str(compared), "--json", "--next", "2", "--output", str(output))
+    found = json.loads(done.stdout)
+    items = [row.split(",")[0] for row in output.read_text().splitlines()[1:]]
+    assert sorted(items) == sorted(one["item"] for one in found["items"])
     assert [one["rank"] for one in found["items"]] == [1, 2, 3, 4]
     assert all(one["best"] <= one["rank"] <= one["worst"] for one in found["items"])
     assert len(found["next"]) == 2

@@ -39,8 +39,10 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_tasks_classes_and_workers_are_told(answers: Path) -> None:
-    found = json.loads(invoke(str(answers), "--nothing", "none", "--json").stdout)
-    assert len(found["tasks"]) == 60
+    output = answers.with_name("sets.csv")
+    words = str(answers), "--nothing", "none", "--json", "--output", str(output)
+    found = json.loads(invoke(*words).stdout)
+    assert len(found["tasks"]) == len(output.read_text().splitlines()) - 1 == 60
     assert {one["class"] for one in found["classes"]} == set(NAMES)
     assert [one["worker"][:7] for one in found["workers"][-2:]] == ["spammer"] * 2
     for task in found["tasks"]:

@@ -83,6 +83,16 @@ def test_a_mistake_is_one_sentence_and_exit_2(labels: Path, text: str, message: 
     assert len(error.splitlines()) == 1
 
 
+def test_the_state_is_not_overwritten_by_the_consensus(labels: Path, tmp_path: Path) -> None:
+    state = tmp_path / "state.csv"
+    assert run(labels, "--once", "--state", state)[0] == 0
+    before = state.read_bytes()
+    told = run(labels, "--once", "--state", state, "--consensus", state, "--force")
+    assert told[0] == 2
+    assert "state.csv is an input of this command" in told[2]
+    assert state.read_bytes() == before
+
+
 def test_a_missing_file_and_an_output_over_the_input_are_refused(labels: Path) -> None:
     assert run(labels.with_name("none.csv"), "--once")[0] == 2
     code, _, error = run(labels, "--once", "--consensus", labels, "--force")

@@ -102,6 +102,23 @@ def test_a_run_compared_with_itself_has_no_changes(runs: tuple[Path, Path], tmp_
     assert (tmp_path / "none.csv").read_text().splitlines() == ["what,of,before,after,note"]
 
 
+@pytest.mark.parametrize("command", ["compare", "block", "repost"])
+def test_no_table_of_a_run_is_overwritten(
+    runs: tuple[Path, Path], tmp_path: Path, command: str
+) -> None:
+    words: dict[str, tuple[object, ...]] = {
+        "compare": runs,
+        "block": (runs[0], "--format", "mturk"),
+        "repost": (runs[0], "--format", "mturk", "--export", tmp_path / "export.csv"),
+    }
+    kept = runs[0] / "workers.parquet"
+    before = kept.read_bytes()
+    told = invoke(command, *words[command], "--output", kept, "--force")
+    assert told.exit_code == 2
+    assert f"{kept} is in {runs[0]}, which this command reads; name another output" in told.stderr
+    assert kept.read_bytes() == before
+
+
 def test_runs_of_different_campaigns_are_told_apart(runs: tuple[Path, Path]) -> None:
     edit(runs[1] / "inputs.json", name="another")
     assert "different campaigns" in invoke("compare", *runs).output

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow.parquet as pq
 from typer.testing import CliRunner
 
 from flows.cli import app
@@ -63,6 +64,29 @@ def test_a_width_below_the_noise_is_said(tmp_path: Path) -> None:
     assert "No number of gold tasks" in told
     n_rows = len(Path(file).read_text("utf-8").split()) - 1
     assert f"{n_rows} tasks to label written to" in told  # all of them: the command says that too
+
+
+def test_tables_are_read_and_written_as_elsewhere(tmp_path: Path) -> None:
+    """Labels of several days, gold with another separator; the tasks as Parquet."""
+    settings, drawn = write_small_campaign(tmp_path), tmp_path / "more.parquet"
+    header, *rows = (tmp_path / "labels.csv").read_text().splitlines()
+    (tmp_path / "days").mkdir()
+    for name, some in (("monday.csv", rows[:700]), ("tuesday.csv", rows[700:])):
+        (tmp_path / "days" / name).write_text("\n".join([header, *some]) + "\n")
+    gold = tmp_path / "gold.csv"
+    gold.write_text(gold.read_text().replace(",", ";"))
+    text = settings.read_text().replace('"labels.csv"', '"days"')
+    settings.write_text(text.replace("[input]\n", '[input]\ngold_sampling = "random"\n'))
+    said = plan(str(settings), "--width", "0.15", "--output", str(drawn))
+    assert "of 360 tasks" in said
+    assert "50 have it already" in said
+    assert "gold.csv was read separated by ';'" in said
+    assert len(set(pq.read_table(drawn)["task"].to_pylist()) & {f"t{j:03d}" for j in range(360)})
+    (tmp_path / "days" / "tuesday.csv").write_text("worker,task,label\nw01,,a\n")
+    done = CliRunner().invoke(app, ["plan", "gold", str(settings)])
+    assert (done.exit_code, "tuesday.csv, row 1, column task" in done.stderr) == (2, True)
+    done = CliRunner().invoke(app, ["plan", "gold", str(settings), "--output", "tasks.xlsx"])
+    assert (done.exit_code, "must end in .csv, .tsv" in done.stderr) == (2, True)
 
 
 def test_a_campaign_without_declared_classes_is_refused(tmp_path: Path) -> None:
