@@ -50,7 +50,10 @@ def import_(
             help="several labels may hold at once: keep them, as crowdassay multilabel reads",
         ),
     ] = False,
-    split: Annotated[str, typer.Option(help="what stands between the labels of a cell")] = "|",
+    split: Annotated[
+        str | None,
+        typer.Option(help="what stands between the labels of a cell, with --several [default: |]"),
+    ] = None,
     nothing: Annotated[
         str | None,
         typer.Option(
@@ -79,9 +82,15 @@ def import_(
 ) -> None:
     """Turn a crowdsourcing platform's export into a table of worker, task, label and seconds."""
     from flows.importers import Several, import_labels, parse_map, write_labels  # Arrow
+    from flows.settings import SettingsError
     from flows.tables import STANDARD_INPUT, TableError, is_fetched, table_file
 
     with mistakes():
+        for option, given in (("--split", split), ("--nothing", nothing)):
+            if given is not None and not several:
+                raise SettingsError(
+                    f"{option} needs --several, which keeps answers of several labels, got {option} {given!r}"
+                )
         columns = parse_map(map_, format_)
         if not (export == STANDARD_INPUT or is_fetched(export) or export.exists()):
             raise TableError(
@@ -95,7 +104,7 @@ def import_(
                 format_,
                 question=question,
                 keep_rejected=keep_rejected,
-                several=Several(split, nothing) if several else None,
+                several=Several("|" if split is None else split, nothing) if several else None,
                 columns=columns,
                 url_env=url_env,
                 reading=reading_of_options(sep, encoding, sheet, wide),

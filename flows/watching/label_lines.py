@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -26,6 +27,7 @@ TIME = "time"
 SEPARATORS = (",", ";", "\t", "|")
 BLOCK = 2**22  # bytes read at a time
 HEAD = 4096  # bytes by which a file is known again
+MAX_ROW = BLOCK  # bytes without an end
 NO_TEXT = (b"PAR1", b"PK\x03\x04", b"\x1f\x8b")
 
 T = TypeVar("T")
@@ -77,7 +79,7 @@ class LabelLines:
 
     @property
     def held(self) -> int:
-        """Bytes that wait for the end of their line."""
+        """Bytes that wait for the end of their row."""
         return len(self._held)
 
     def feed(self, data: bytes, *, last: bool = False) -> LabelRows:
@@ -86,17 +88,39 @@ class LabelLines:
         Raises
         ------
         TableError
-            If the table lacks a column, or a row cannot be used; it names the row.
+            If the table lacks a column, or a row cannot be used or has no end; it names the row.
         """
-        whole = self._held + data
-        end = len(whole) if last else whole.rfind(b"\n") + 1
-        while end and whole.count(b'"', 0, end) % 2 and not last:  # inside a quoted cell
-            end = whole.rfind(b"\n", 0, end - 1) + 1
+        whole = self._below_header(self._held + data, last)
+        end = len(whole) if last else self._end_of_rows(whole)
         ready, self._held = whole[:end], whole[end:]
         rows = LabelRows()
         if ready.strip():
             self._parse(self._text(ready), rows)
+        if len(self._held) > MAX_ROW:
+            raise TableError(
+                f"{self.name}, row {self.n_rows + 1}: the row has no end in {MAX_ROW:,} bytes; mend the "
+                'row, where a cell that begins with " must end with "'
+            )
         return rows
+
+    def _below_header(self, whole: bytes, last: bool) -> bytes:
+        """Take the header once its line is whole, and return what stands below it."""
+        while not self.header and (last or b"\n" in whole):
+            line, _, whole = whole.partition(b"\n")
+            names = self._text(line).strip("\r")
+            if names:
+                self._take_header(names)
+            elif not whole:
+                break
+        return whole
+
+    def _end_of_rows(self, whole: bytes) -> int:
+        """Return where the last whole row ends; a quote that does not begin a cell is a letter."""
+        if not self.header:
+            return 0
+        sep = re.escape(self._sep).encode()
+        quoted = rb'(?<![^%s\r\n])"[^"]*(?:""[^"]*)*"?' % sep
+        return re.sub(quoted, lambda cell: b"-" * len(cell[0]), whole).rfind(b"\n") + 1
 
     def _text(self, ready: bytes) -> str:
         if not self.header and ready.startswith(NO_TEXT):
@@ -109,9 +133,6 @@ class LabelLines:
             raise TableError(f"{self.name} must be UTF-8; convert it first") from None
 
     def _parse(self, text: str, rows: LabelRows) -> None:
-        if not self.header:
-            line, _, text = text.lstrip("\r\n").partition("\n")
-            self._take_header(line.rstrip("\r"))
         try:
             for cells in csv.reader(
                 io.StringIO(text, newline=""), delimiter=self._sep, strict=True

@@ -22,6 +22,7 @@ __all__ = ["HEADER", "Alarm", "LabelWatcher"]
 HEADER = ["worker", "labels", "judged", "agrees", "interval", "fatigue", "seconds", "alarm"]
 SESSION_GAP = 1800.0  # seconds without a label, after which a worker's session is a new one
 MOST_CLASSES = 100
+FALSE_ALARM = 0.05
 VERSION = 1
 EXACT = 5  # decimals of results in JSON
 KINDS = {
@@ -75,7 +76,7 @@ class LabelWatcher:
     this user alone.
     """
 
-    def __init__(self, *, false_alarm: float = 0.05) -> None:
+    def __init__(self, *, false_alarm: float = FALSE_ALARM) -> None:
         self._names: dict[str, dict[str, int]] = {"worker": {}, "task": {}, "label": {}}
         self._consensus = RunningConsensus(2)
         self._monitor = StreamMonitor(2, false_alarm=false_alarm)
@@ -86,6 +87,8 @@ class LabelWatcher:
         self._since: list[float] = []  # labels in her session before,
         self._given: list[int] = []  # and labels in all
         self.n_repeated = 0
+        self.n_waiting = 0
+        """Bytes read that wait for the end of their row; no labels yet."""
         self.read: dict[str, Any] = {}
         """Where reading stands, kept with the state."""
 
@@ -95,13 +98,19 @@ class LabelWatcher:
         return self._consensus.n_rows
 
     @property
+    def false_alarm(self) -> float:
+        """Probability that the alarm valid at any time is ever wrong about any worker."""
+        return self._monitor.false_alarm
+
+    @property
     def counts(self) -> str:
-        """What was taken in, in words."""
+        """What was taken in, and what waits, in words."""
         sizes = (self.n_labels, len(self._names["worker"]), len(self._names["task"]))
         kinds = ("labels", "workers", "tasks")
         words = [f"{n:,} {kind}" for n, kind in zip(sizes, kinds, strict=True)]
         repeated = [f"{self.n_repeated:,} repeated labels passed over"] if self.n_repeated else []
-        return ", ".join([*words, *repeated])
+        waiting = [f"{self.n_waiting:,} bytes wait for the end of their row"] * bool(self.n_waiting)
+        return ", ".join([*words, *repeated, *waiting])
 
     def take(self, rows: LabelRows) -> list[Alarm]:
         """Take labels in and return the alarms that they raised.
@@ -144,7 +153,8 @@ class LabelWatcher:
             for name, w in self._names["worker"].items()
         ]
         sizes = {"labels": self.n_labels, "tasks": len(self._names["task"])}
-        return {**sizes, "repeated": self.n_repeated, "classes": classes, "workers": workers}
+        sizes |= {"repeated": self.n_repeated, "bytes_waiting": self.n_waiting}
+        return {**sizes, "classes": classes, "workers": workers}
 
     def consensus(self) -> dict[str, list[Any]]:
         """Return the consensus so far: columns with an entry for each task, in the order of arrival."""

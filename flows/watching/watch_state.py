@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from flows.tables import TableError
 from flows.watching.label_lines import FileTail, LabelLines, LabelRows
-from flows.watching.label_watcher import LabelWatcher
+from flows.watching.label_watcher import FALSE_ALARM, LabelWatcher
 
 __all__ = ["WatchBusy", "held_state", "read_new", "reader_of", "watch_once"]
 
@@ -20,18 +21,20 @@ class WatchBusy(TableError):
 
 
 @contextmanager
-def held_state(path: Path | None, *, false_alarm: float = 0.05) -> Iterator[LabelWatcher]:
+def held_state(path: Path | None, *, false_alarm: float | None = None) -> Iterator[LabelWatcher]:
     """Yield the watcher that a file keeps, or a new one, and let no other process have it meanwhile.
+
+    A new one has the probability of a false alarm that is given, or else 0.05.
 
     Raises
     ------
     WatchBusy
         If another process has it.
     TableError
-        If the file is no state, or cannot be one.
+        If the file is no state, or cannot be one, or has another probability than is given.
     """
     if path is None:
-        yield LabelWatcher(false_alarm=false_alarm)
+        yield _watcher(None, false_alarm)
         return
     if path.is_dir():
         raise TableError(f"{path} is a folder; name a file for the state")
@@ -47,9 +50,22 @@ def held_state(path: Path | None, *, false_alarm: float = 0.05) -> Iterator[Labe
             raise WatchBusy(
                 f"{path} is in use by another `crowdassay watch`; end that one, or name another --state"
             ) from None
-        yield LabelWatcher.load(path) if path.exists() else LabelWatcher(false_alarm=false_alarm)
+        yield _watcher(path, false_alarm)
     finally:
         os.close(lock)
+
+
+def _watcher(path: Path | None, false_alarm: float | None) -> LabelWatcher:
+    """Return the watcher that a file keeps, if it is there, or a new one."""
+    if path is None or not path.exists():
+        return LabelWatcher(false_alarm=FALSE_ALARM if false_alarm is None else false_alarm)
+    watcher = LabelWatcher.load(path)
+    if false_alarm is not None and not math.isclose(false_alarm, watcher.false_alarm, rel_tol=1e-6):
+        raise TableError(
+            f"{path} was begun with --false-alarm {watcher.false_alarm:g}, got {false_alarm:g}; leave the "
+            "option out, or name another --state"
+        )
+    return watcher
 
 
 def reader_of(
@@ -71,13 +87,18 @@ def reader_of(
     return tail, lines
 
 
-def read_new(watcher: LabelWatcher, tail: FileTail, lines: LabelLines) -> LabelRows | None:
-    """Return the rows that the file has gained, None where it has not grown; the watcher keeps the place."""
+def read_new(
+    watcher: LabelWatcher, tail: FileTail, lines: LabelLines, *, to_end: bool = False
+) -> LabelRows | None:
+    """Return the rows that the file has gained, None where it has not grown; the watcher keeps the place.
+
+    A row without an end of line waits; `to_end` reads that too, where nothing stands behind it.
+    """
     data = tail.read()
-    if not data:
+    if not data and not (to_end and lines.held):
         return None
-    rows = lines.feed(data)
-    taken = tail.offset - lines.held
+    rows = lines.feed(data, last=not data)
+    taken, watcher.n_waiting = tail.offset - lines.held, lines.held
     watcher.read = {
         "name": tail.path.name,
         "offset": taken,

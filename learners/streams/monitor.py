@@ -280,6 +280,11 @@ class StreamMonitor:
         new._array.adopt(old, {"confusion": wider})
         return new
 
+    @property
+    def false_alarm(self) -> float:
+        """Probability that `proven_at` is ever set for any worker who stays the same."""
+        return float(_cell(self._array, "proof").parameter("alpha"))
+
     def snapshot(self) -> bytes:
         """Return all that the monitor holds as an ``.npz`` file in memory, without pickle."""
         return self._array.snapshot()

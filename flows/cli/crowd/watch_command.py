@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Annotated
@@ -64,11 +65,14 @@ def watch(
         ),
     ] = None,
     false_alarm: Annotated[
-        float,
+        float | None,
         typer.Option(
-            min=1e-6, max=0.5, help="chance that the alarm for good is ever wrong about anybody"
+            min=1e-6,
+            max=0.5,
+            help="chance that the alarm for good is ever wrong about anybody [default: that of --state, "
+            "or 0.05]",
         ),
-    ] = 0.05,
+    ] = None,
     consensus: Annotated[
         Path | None, typer.Option(help="write the consensus so far to this file at the end")
     ] = None,
@@ -93,7 +97,9 @@ def watch(
             inputs = (labels,) if state is None else (labels, state)
             written = table_file(consensus, inputs=inputs, force=force)
         with _ended_by_signals() as ending, held_state(state, false_alarm=false_alarm) as watcher:
-            follow = _standard_input if labels == STANDARD_INPUT else _file
+            # with a state, a last row without an end of line waits for the next call, when it may have more
+            to_end = once and state is None
+            follow = _standard_input if labels == STANDARD_INPUT else partial(_file, to_end=to_end)
             updates = follow(watcher, labels, seconds, ending, 0.0 if once else every)
             _show_updates(watcher, updates, state, as_json=json_, live=not once)
             if state is not None:
@@ -119,14 +125,20 @@ def _ended_by_signals() -> Iterator[Event]:
 
 
 def _file(
-    watcher: LabelWatcher, labels: Path, seconds: str | None, ending: Event, every: float
+    watcher: LabelWatcher,
+    labels: Path,
+    seconds: str | None,
+    ending: Event,
+    every: float,
+    *,
+    to_end: bool,
 ) -> Iterator[LabelRows]:
     """Yield what a file gains, until the end is asked for; with `every` 0 what is there now."""
     from flows.watching import read_new, reader_of  # numba, for this command only
 
     tail, lines = reader_of(watcher, labels, seconds)
     while not ending.is_set():
-        rows = read_new(watcher, tail, lines)
+        rows = read_new(watcher, tail, lines, to_end=to_end)
         if rows is not None:
             yield rows
         elif not every or ending.wait(every):
@@ -146,12 +158,16 @@ def _standard_input(
         held += data or b""
         is_over = data == b""
         if is_over or (held and every and time.monotonic() >= due):
-            yield lines.feed(held, last=is_over)
+            rows = lines.feed(held, last=is_over)
+            watcher.n_waiting = lines.held
+            yield rows
             held, due = b"", time.monotonic() + every
         if is_over:
             return
     if held:
-        yield lines.feed(held)
+        rows = lines.feed(held)
+        watcher.n_waiting = lines.held
+        yield rows
 
 
 def _reader(stream: object) -> Callable[[], bytes | None]:

@@ -113,6 +113,17 @@ def test_what_was_imported_is_what_multilabel_reads(tmp_path: Path) -> None:
     assert sets == [["art", "law"], ["art"], [], ["law", "war"]]
 
 
+@pytest.mark.parametrize("option", ["--split", "--nothing"])
+def test_what_only_several_labels_need_is_refused_without_them(tmp_path: Path, option: str) -> None:
+    path, output = tmp_path / "labels.csv", tmp_path / "output.csv"
+    path.write_text("worker,task,label\nann,1,x\n")
+    words = ["import", str(path), "--format", "table", "--output", str(output), option, "/"]
+    told = CliRunner().invoke(app, words)
+    assert told.exit_code == 2
+    assert f"{option} needs --several" in told.stderr
+    assert not output.exists()
+
+
 def test_label_studio_comparisons_are_what_rank_reads(tmp_path: Path) -> None:
     labels = tmp_path / "comparisons.csv"
     words = [

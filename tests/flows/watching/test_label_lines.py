@@ -41,6 +41,34 @@ def test_a_row_without_an_end_of_line_waits_unless_it_is_the_last() -> None:
     assert lines.feed(b"s", last=True).label == ["yes"]
 
 
+def test_a_quote_within_a_cell_is_a_letter() -> None:
+    lines = LabelLines("labels.csv")
+    rows = lines.feed(b'worker,task,label\nann,1,5" nail\nbob, "2,yes\ncy,3,"a ""b"""\ndan,4,"no')
+    assert rows.worker == ["ann", "bob", "cy"]
+    assert rows.task == ["1", '"2', "3"]
+    assert rows.label == ['5" nail', "yes", 'a "b"']
+    assert lines.held == len(b'dan,4,"no')
+    assert lines.feed(b'"\n').label == ["no"]
+
+
+def test_a_row_that_never_ends_is_refused() -> None:
+    """It would hold back all rows behind it."""
+    lines = LabelLines("labels.csv")
+    lines.feed(b'worker,task,label\nann,1,yes\nbob,1,"no\n')
+    rows = b"cy,1,yes\n" * 2**18
+    assert lines.feed(rows).worker == []
+    with pytest.raises(TableError, match="row 2: the row has no end in 4,194,304 bytes; mend"):
+        lines.feed(rows)
+    assert lines.n_rows == 1
+
+
+def test_a_cell_that_is_open_at_the_end_is_refused() -> None:
+    lines = LabelLines("labels.csv")
+    lines.feed(b'worker,task,label\nann,1,yes\nbob,1,"no\n')
+    with pytest.raises(TableError, match="row 2: .*mend the row"):
+        lines.feed(b"cy,1,yes\n", last=True)
+
+
 def test_separators_and_a_byte_order_mark_are_found_out() -> None:
     for sep in ",;\t|":
         text = f"\ufeffworker{sep}task{sep}label\nann{sep}1{sep}yes\n".encode()

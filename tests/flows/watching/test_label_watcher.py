@@ -86,6 +86,30 @@ def test_a_repeated_label_is_passed_over() -> None:
     assert watcher.counts == "2 labels, 2 workers, 1 tasks, 1 repeated labels passed over"
 
 
+def test_a_row_that_waits_is_counted_in_bytes_until_it_ends(tmp_path: Path) -> None:
+    labels, state = tmp_path / "labels.csv", tmp_path / "state.npz"
+    labels.write_text('worker,task,label\na,t,x\nb,t,5" nail\nc,t,"x')
+    watcher = watch_once(labels, state)
+    assert watcher.counts == "2 labels, 2 workers, 1 tasks, 6 bytes wait for the end of their row"
+    assert watcher.as_json()["bytes_waiting"] == 6
+    with labels.open("a") as file:
+        file.write('"\n')
+    assert watch_once(labels, state).counts == "3 labels, 3 workers, 1 tasks"
+
+
+def test_a_state_keeps_its_probability_of_a_false_alarm(tmp_path: Path) -> None:
+    labels, state = tmp_path / "labels.csv", tmp_path / "state.npz"
+    labels.write_text(crowd(20) + "w0,t9000,late,,\n")
+    with held_state(state, false_alarm=0.2) as watcher:
+        watcher.save(state)
+    watch_once(labels, state)
+    with held_state(state, false_alarm=0.2) as watcher:
+        assert watcher.false_alarm == pytest.approx(0.2)
+    message = "was begun with --false-alarm 0.2, got 0.05; leave the option out"
+    with pytest.raises(TableError, match=message), held_state(state, false_alarm=0.05):
+        pass
+
+
 def test_a_session_ends_after_half_an_hour_without_a_label() -> None:
     watcher = LabelWatcher()
     found = [

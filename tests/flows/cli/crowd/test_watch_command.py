@@ -39,6 +39,33 @@ def test_once_prints_the_table_and_ends(labels: Path) -> None:
     assert "w3 40 40 0.00" in " ".join(out.split())
 
 
+def test_once_takes_a_last_row_without_an_end_unless_a_state_goes_on(
+    labels: Path, tmp_path: Path
+) -> None:
+    with labels.open("a") as file:
+        file.write("w9,t0,a")
+    assert "161 labels, 5 workers, 40 tasks" in run(labels, "--once")[1]
+    state = ("--once", "--state", tmp_path / "state.npz")
+    assert "160 labels, 4 workers, 40 tasks, 7 bytes wait" in run(labels, *state)[1]
+    with labels.open("a") as file:
+        file.write("b\n")
+    assert "161 labels, 5 workers, 40 tasks" in run(labels, *state)[1]
+    labels.write_text(HEAD + 'w0,t0,"a\n' + ROWS)
+    code, _, error = run(labels, "--once")
+    assert (code, "labels.csv, row 1: " in error) == (2, True)
+
+
+def test_another_probability_than_that_of_the_state_is_refused(
+    labels: Path, tmp_path: Path
+) -> None:
+    state = ("--once", "--state", tmp_path / "state.npz")
+    assert run(labels, *state)[0] == 0
+    code, _, error = run(labels, *state, "--false-alarm", 0.5)
+    assert code == 2
+    assert "was begun with --false-alarm 0.05, got 0.5; leave the option out" in error
+    assert run(labels, *state, "--false-alarm", 0.05)[0] == 0
+
+
 def test_json_is_one_object_with_every_worker(labels: Path) -> None:
     code, out, _ = run(labels, "--once", "--json")
     assert code == 0
