@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
@@ -69,7 +69,7 @@ def check(
 ) -> None:
     """Find all faults of a label table at once, and write a copy without them.
 
-    A fault is what a run refuses; a doubt may be meant. Exit code 2 if there are faults and no clean copy
+    A fault is what a run refuses; a doubt may be intended. Exit code 2 if there are faults and no clean copy
     was asked for.
     """
     from flows.tables import check_labels, inputs_of, table_file, write_table  # DuckDB
@@ -81,7 +81,8 @@ def check(
         ]
         path = kept_input(labels, Path(folder))
         reading = reading_of_options(sep, encoding, sheet, wide)
-        opened = _opened(path, reading, Path(folder))
+        opened, read_as = _opened(path, reading, Path(folder))
+        print_reading([] if json_ else read_as)
         with waiting_for("faults looked for"):
             found = check_labels(opened, duplicates=duplicates, given=str(labels))
             cleaned, taken = files
@@ -97,25 +98,33 @@ def check(
         raise typer.Exit(MISTAKE)
 
 
-def _opened(path: Path, reading: Reading, folder: Path) -> TextTable:
-    """Return one file with its torn lines kept aside, or several joined, which must have none."""
-    from flows.settings import input_settings
-    from flows.tables import find_files, open_lenient, open_sources  # DuckDB, for this command only
+def _opened(path: Path, reading: Reading, folder: Path) -> tuple[TextTable, list[str]]:
+    """Return one file with its torn lines kept aside, or several joined, which must have none.
 
-    if len(find_files(path)) == 1:
-        table = open_lenient(path, reading)
-        print_reading([f"{table.file} was read {table.read_as}"] if table.read_as else [])
-        return table
-    sources = open_sources(input_settings(labels=path, **reading.keys()), folder)
-    print_reading(sources.read_as)
-    return open_lenient(sources.labels.table)
+    Beside it stands what is not plain. Several files together have the columns of all of them.
+    """
+    from flows.tables import column_names, find_files, open_lenient, open_source  # DuckDB
+
+    files = find_files(path)
+    if len(files) == 1:
+        table = open_lenient(files[0], reading)
+        return table, [f"{table.file} was read {table.read_as}"] * bool(table.read_as)
+    needed = ("worker", "task", "label")
+    names = (name for file in files for name in column_names(file, needed, reading))
+    source = open_source(
+        "labels", path, columns=needed, folder=folder, url_env=None, files=files, reading=reading,
+        optional=[name for name in dict.fromkeys(names) if name not in needed],
+    )  # fmt: skip
+    with source.telling():
+        table = replace(open_lenient(source.table), place=source.place)
+    return table, [source.read_as] * bool(source.read_as)
 
 
 def _print(found: LabelCheck, labels: Path, clean: Path | None) -> None:
     from flows.terminal import print_rows  # loads the rooms
 
     for title, findings in (("Faults: a run refuses them", found.faults),
-                            ("Doubts: they may be meant", found.doubts)):  # fmt: skip
+                            ("Doubts: they may be intended", found.doubts)):  # fmt: skip
         if findings:
             print_rows(console(), title, HEADER, [_row(one) for one in findings])
     n_kept = found.n_rows - found.n_at_fault

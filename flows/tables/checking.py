@@ -10,7 +10,7 @@ r"""All faults of a label table at once, a copy without them, and what was taken
 >>> [one.what for one in found.doubts]
 ['spellings of one label']
 
-A fault is what a run refuses. A doubt may be meant: nothing is changed for it unless the user says so.
+A fault is what a run refuses. A doubt may be intended: nothing is changed for it unless the user says so.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ __all__ = [
 ]  # fmt: skip
 
 NAMES = ("worker", "task", "label")
+OWN = ("place", "reason", "torn line")  # columns of a quarantine beside those of the table
 SHOWN = 3  # places and examples of one finding
 MANY = 20  # classes from which on more than half as many as labels are no classes, but numbers or texts
 SECONDS, KIND = "seconds", "kind"
@@ -78,7 +79,7 @@ class LabelCheck:
     n_rows
         Rows of the file, torn lines included.
     faults, doubts
-        What a run refuses, and what may be meant.
+        What a run refuses, and what may be intended.
     spelling
         For each label with several spellings, the one that most rows have.
     """
@@ -114,17 +115,36 @@ class LabelCheck:
         return columns
 
     def quarantine(self) -> dict[str, list[str]]:
-        """Return the rows at fault, each with its place and reason; a torn line is one text."""
+        """Return the rows at fault, each with its place and reason; a torn line is one text.
+
+        A column of the table with one of these three names gets another.
+        """
         names = self.table.names
         cells = ", ".join(f"coalesce({quote(name)}, '')" for name in names)
         rows = self.table.query(
-            f"SELECT 'row ' || {ROW}, (SELECT string_agg(reason, '; ') FROM fault WHERE row = {ROW}), "
+            f"SELECT {ROW}, (SELECT string_agg(reason, '; ') FROM fault WHERE row = {ROW}), "
             f"{cells}, '' FROM t WHERE {ROW} IN (SELECT row FROM fault) ORDER BY {ROW}"
         )
         blank = ("",) * len(names)
+        rows = [(self.table.place(row), *others) for row, *others in rows]
         rows += [(f"line {one}", "torn line", *blank, text) for one, text in self.table.torn]
-        header = ("place", "reason", *names, "torn line")
+        place, reason, torn = OWN
+        header = (place, reason, *_renamed(names), torn)
         return {name: [row[at] for row in rows] for at, name in enumerate(header)}
+
+
+def _renamed(names: Sequence[str]) -> list[str]:
+    """Return the names of a table's columns, with others for those that are a quarantine's own.
+
+    >>> _renamed(["task", "Reason"])
+    ['task', 'Reason of the table']
+    """
+    taken = {*OWN, *(name.lower() for name in names)}
+
+    def free(name: str) -> str:
+        return free(f"{name} of the table") if name.lower() in taken else name
+
+    return [free(name) if name.lower() in OWN else name for name in names]
 
 
 def open_lenient(path: Path, reading: Reading = AS_FOUND) -> TextTable:
@@ -237,7 +257,7 @@ def _found(table: TextTable, what: str, where: str, column: str, remedy: str) ->
         f"SELECT count(*), min_by({quote(column)}, {ROW}), min({ROW}, {SHOWN}) FROM t WHERE {where}"
     )
     count, example, rows = found[0]
-    places = ", ".join(f"row {row}" for row in rows or ())
+    places = ", ".join(map(table.place, rows or ()))
     return Finding(what, count, places, example or "", remedy)
 
 

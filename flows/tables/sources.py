@@ -158,10 +158,11 @@ class Source:
         found = re.match(rf"{re.escape(self.table.name)}, rows? (\d+(?:, \d+)*)", message)
         if not self.parts or found is None:
             return message.replace(self.table.name, self.name)
-        places = ", ".join(self._place(int(row)) for row in found[1].split(", "))
+        places = ", ".join(self.place(int(row)) for row in found[1].split(", "))
         return places + message[found.end() :]
 
-    def _place(self, row: int) -> str:
+    def place(self, row: int) -> str:
+        """Return the file and row that a row comes from, of a table made of several files."""
         ends = np.cumsum([size for _, size in self.parts])
         which = int(np.searchsorted(ends, row))
         name, size = self.parts[which]

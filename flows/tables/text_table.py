@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 import shlex
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,6 +83,7 @@ class TextTable:
     numbers: tuple[str, ...] = ()
     read_as: str = ""  # what of the file is not plain, in words
     torn: tuple[tuple[int, str], ...] = ()  # lines kept aside, each with its number
+    place: Callable[[int], str] = "row {}".format  # where a row comes from
 
     def query(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a query on the table `t`."""

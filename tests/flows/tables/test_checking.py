@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,39 @@ def test_every_fault_and_doubt_is_told_at_once_with_counts_and_places(tmp_path: 
     ]
     assert all(one.remedy for one in (*found.faults, *found.doubts))
     assert (found.n_rows, found.n_at_fault) == (9, 5)
+
+
+def test_a_folder_keeps_all_columns_and_names_rows_of_its_files(tmp_path: Path) -> None:
+    days, clean, taken = tmp_path / "days", tmp_path / "clean.csv", tmp_path / "taken.csv"
+    days.mkdir()
+    (days / "1.csv").write_text("worker,task,label,seconds\ngpt-4o,t1,a,3\nben,t1,b,4\n")
+    (days / "2.csv").write_text("task;worker;label;note\nt2;ben;a;x\n;ann;b;my words\n")
+    asked = ["check", str(days), "--clean", str(clean), "--quarantine", str(taken)]
+    told = CliRunner().invoke(app, asked)
+    assert told.exit_code == 0, told.output
+    assert clean.read_text().splitlines() == [
+        "worker,task,label,seconds,note", "gpt-4o,t1,a,3,", "ben,t1,b,4,", "ben,t2,a,,x"
+    ]  # fmt: skip
+    assert taken.read_text().splitlines() == [
+        "place,reason,worker,task,label,seconds,note,torn line",
+        '"2.csv, row 2",blank task,ann,,b,,my words,',
+    ]
+    found = json.loads(CliRunner().invoke(app, ["check", str(days), "--json"]).stdout)
+    assert [one["where"] for one in found["faults"]] == ["2.csv, row 2"]
+    assert [one["example"] for one in found["doubts"]] == ["gpt-4o"]
+
+
+def test_columns_named_as_the_quarantines_own_are_kept_beside_them(tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_text(
+        "worker,task,label,Reason,place,place of the table\nann,t1,a,x,y,z\nann,,b,my words,home,2\n"
+    )
+    found = check_labels(open_lenient(path), duplicates="error").quarantine()
+    assert {name: cell for name, (cell,) in found.items()} == {
+        "place": "row 2", "reason": "blank task", "worker": "ann", "task": "", "label": "b",
+        "Reason of the table": "my words", "place of the table of the table": "home",
+        "place of the table": "2", "torn line": "",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
