@@ -10,6 +10,7 @@ PosixPath('runs/20261121T094500Z-web/worker-7f3a.html')
 from __future__ import annotations
 
 import json
+import math
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -135,7 +136,7 @@ def label_quality(folder: Path, crowd: Crowd) -> Float[np.ndarray, "tasks classe
     order = np.argsort(np.array(table["task"].to_pylist(), dtype=np.str_))
     found = np.array(table["posterior"].to_pylist(), dtype=np.float64)[order]
     label = np.array(table["label"].to_pylist(), dtype=np.str_)[order]
-    sure = numpy_array(table["confidence"]).astype(np.float64)[order]
+    sure = numpy_array(pc.fill_null(table["confidence"], math.nan)).astype(np.float64)[order]
     if len(found) != len(names):
         raise TableError("consensus.parquet must have a row for each labelled task")
     chosen: Int[np.ndarray, " tasks"] = np.argmax(label[:, None] == classes, axis=1)

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from flows.tables import read_parquet
 from privacy.accounting import price_text
@@ -20,6 +20,8 @@ __all__ = ["Change", "RunChanges", "compare_runs"]
 
 NEEDED = ("inputs.json", "quality.json", "workers.parquet", "consensus.parquet", "spend.json")
 SHARES = (("proportions", "proportion"), ("corrected_shares", "share"), ("class_ratios", "ratio"))
+
+Label: TypeAlias = tuple[str, float | None]  # and its confidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,18 +201,25 @@ def _share_words(share: tuple[float, float | None, float | None] | None) -> str:
     )
 
 
-def _labels(folder: Path) -> dict[str, tuple[str, float]]:
-    """Each task's consensus label and confidence."""
+def _labels(folder: Path) -> dict[str, Label]:
+    """Each task's consensus label and confidence, None where models alone have labelled it."""
     rows = read_parquet(folder / "consensus.parquet", ["task", "label", "confidence"])
     columns = (rows[name].to_pylist() for name in ("task", "label", "confidence"))
     return {task: (label, sure) for task, label, sure in zip(*columns, strict=True)}
 
 
 def _turned(
-    before: dict[str, tuple[str, float]], after: dict[str, tuple[str, float]], common: set[str]
+    before: dict[str, Label], after: dict[str, Label], common: set[str]
 ) -> Iterator[Change]:
     """Yield the tasks whose label differs, those first that both runs were surest about."""
+
+    def least_sure(task: str) -> float:
+        return min(-1.0 if sure is None else sure for _, sure in (before[task], after[task]))
+
     turned = [task for task in common if before[task][0] != after[task][0]]
-    for task in sorted(turned, key=lambda task: (-min(before[task][1], after[task][1]), task)):
-        words = [f"{label} ({sure:.1%})" for label, sure in (before[task], after[task])]
+    for task in sorted(turned, key=lambda task: (-least_sure(task), task)):
+        words = [
+            label if sure is None else f"{label} ({sure:.1%})"
+            for label, sure in (before[task], after[task])
+        ]
         yield Change("label", task, words[0], words[1], "turned")

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -48,6 +49,20 @@ def test_a_label_has_the_quality_that_the_run_gauges(folder: Path) -> None:
             (1 - row["confidence"]) * np.array(ratio), abs=1e-12
         )
     assert quality.sum(axis=1) == pytest.approx(1)
+
+
+def test_labels_without_a_confidence_have_the_models_posterior(
+    folder: Path, tmp_path: Path
+) -> None:
+    """As where all workers are language models."""
+    run = shutil.copytree(folder, tmp_path / "run")
+    table = pq.read_table(run / "consensus.parquet")
+    place, nothing = table.schema.get_field_index("confidence"), [None] * len(table)
+    column = pa.array(nothing, table.schema.field("confidence").type)
+    pq.write_table(table.set_column(place, "confidence", column), run / "consensus.parquet")
+    expected = np.array(table["posterior"].to_pylist())[np.argsort(table["task"].to_pylist())]
+    assert label_quality(run, load_crowd(run)) == pytest.approx(expected)
+    assert CliRunner().invoke(app, ["report", str(run), "--worker", "w00"]).exit_code == 0
 
 
 def test_the_facts_are_counts_of_her_labels(folder: Path) -> None:

@@ -80,6 +80,19 @@ def test_compare_names_labels_workers_shares_and_the_price(
     assert found["epsilon"]["after"] == "3.5"
 
 
+def test_labels_without_a_confidence_come_last(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    """Where models alone have labelled a task, nothing says how sure its label is."""
+    change_rows(runs[0] / "consensus.parquet", confidence={1: None})
+    change_rows(runs[1] / "consensus.parquet", label={2: "dog"}, confidence={1: None})
+    told = invoke("compare", *runs, "--output", tmp_path / "changes.csv")
+    assert told.exit_code == 0, told.output
+    labels = [row for row in changes(tmp_path / "changes.csv") if row["what"] == "label"]
+    assert [(row["of"], row["before"], row["after"]) for row in labels] == [
+        ("t3", "cat (80.0%)", "dog (80.0%)"),
+        ("t2", "dog", "cat"),
+    ]
+
+
 def test_in_the_other_order_before_and_after_change_places(
     runs: tuple[Path, Path], tmp_path: Path
 ) -> None:
