@@ -11,7 +11,7 @@ import math
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,6 +42,7 @@ from flows.tables import (
     quote,
     read_gold,
     read_labels,
+    read_models,
     read_seconds,
     refuse_hollow,
 )
@@ -51,7 +52,6 @@ __all__ = ["CampaignFacts", "CampaignTables", "facts_of"]
 SECONDS = "seconds"  # a column of this name is read as response times
 TOP = 1000  # rows in which most columns of numbers have one
 WHOLE_LABELS = EngineSettings().whole_labels  # beyond which labels are read in shards
-KIND, MODEL = "kind", "model"  # a worker whose rows say so is a language model, as imports write it
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +132,7 @@ def facts_of(given: CampaignTables) -> CampaignFacts:
         with sources.telling():
             if first is None:
                 others = _other_columns(sources.labels.table, AS_FOUND)
-            found = _facts_of(given, sources, others, Path(folder))
-    if first is None or KIND not in others or found.several is not None:
-        return found
-    models = _models(first, given.reading)
-    return replace(found, models=models, like_models=() if models else found.like_models)
+            return _facts_of(given, sources, others, Path(folder))
 
 
 class _Tasks(NamedTuple):
@@ -171,6 +167,7 @@ def _facts_of(
     several, nothing, named = None, None, tuple(sorted(map(str, cells)))
     if not given.reading.wide:  # which a run of sets does not read
         several, nothing, named = classes_of_cells(named)
+    models = () if several else read_models(sources.labels.table)
     return CampaignFacts(
         n_labels=labels.n_labels,
         n_workers=len(labels.workers),
@@ -195,7 +192,8 @@ def _facts_of(
         nothing=nothing,
         n_gold_labelled=0 if gold is None else int(are_known(gold.task, labels.tasks).sum()),
         gold_alone=() if several else alone,
-        like_models=() if several else like_models(labels.workers),
+        models=models,
+        like_models=() if several or models else like_models(labels.workers),
     )
 
 
@@ -287,13 +285,6 @@ def _without_numbers(table: TextTable, names: Sequence[str], some: str = "") -> 
 def _other_columns(path: Path, reading: Reading) -> tuple[str, ...]:
     needed = ("worker", "task", "label")
     return tuple(name for name in column_names(path, needed, reading) if name not in needed)
-
-
-def _models(path: Path, reading: Reading) -> tuple[str, ...]:
-    """Return the workers that the column of kinds calls models, in order."""
-    table = open_table(path, ("worker", KIND), reading)
-    found = table.query(f"SELECT DISTINCT worker FROM t WHERE {KIND} = ? ORDER BY worker", MODEL)
-    return tuple(name for (name,) in found)
 
 
 def _group_sizes(labels: _Labels, tasks: TaskTable | None) -> tuple[int, ...]:

@@ -43,9 +43,11 @@ from privacy import (
     gold_corrections,
 )
 
-__all__ = ["CohortRows", "YearReleases", "learning_features", "plan_year"]
+__all__ = [
+    "HOLDOUT", "TRAINING", "VALIDATION", "CohortRows", "YearReleases", "learning_features", "plan_year",
+]  # fmt: skip
 
-TRAINING, VALIDATION, HOLDOUT = 0, 1, 2
+TRAINING, VALIDATION, HOLDOUT = 0, 1, 2  # what a task is used for
 
 
 @dataclass(frozen=True, slots=True, eq=False)

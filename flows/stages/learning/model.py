@@ -13,6 +13,8 @@ from flows.settings import GateSettings, ModelSettings, PrivacySettings
 from flows.spending import Learning, consensus_label, paying, plan_learning, published_size
 from flows.stages.learning.class_ratios import why_no_features
 from flows.stages.learning.year_model import (
+    DESCENT,
+    OBJECTIVE,
     ask_fresh_holdout,
     known_scales,
     train_on_cohorts,
@@ -39,7 +41,6 @@ from privacy.accounting import exact, price_text
 __all__ = ["ask_holdout", "bound_verdict", "gate_verdict", "model_verdict", "train_privately"]
 
 N_BOUNDS = 4
-OBJECTIVE, DESCENT = "objective perturbation", "noisy gradient descent"
 
 
 def train_privately(run: Run) -> str:

@@ -17,6 +17,9 @@ from jaxtyping import Bool, Float, Int
 from flows.run import Crowd, Run
 from flows.settings import ModelSettings, PrivacySettings
 from flows.spending import (
+    HOLDOUT,
+    TRAINING,
+    VALIDATION,
     CohortRows,
     learning_features,
     numbers,
@@ -37,9 +40,10 @@ from learners.holdout import PooledVerdict, ScoreCounts, judge_pooled, pooled_er
 from privacy import BudgetError, LatticeLaplace, Ledger, Query, Release
 from privacy.accounting import price_text
 
-__all__ = ["ask_fresh_holdout", "known_scales", "train_on_cohorts", "validation_accuracies"]
+__all__ = [
+    "DESCENT", "OBJECTIVE", "ask_fresh_holdout", "known_scales", "train_on_cohorts", "validation_accuracies",
+]  # fmt: skip
 
-TRAINING, VALIDATION, HOLDOUT = 0, 1, 2
 OBJECTIVE, DESCENT = "objective perturbation", "noisy gradient descent"
 TOLERANCE = 0.1  # where threshold = "auto"
 N_BOUNDS = 2

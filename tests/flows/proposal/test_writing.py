@@ -367,6 +367,20 @@ def test_workers_with_names_of_models_are_told_and_shown_as_a_comment(tmp_path: 
     assert len(load_settings(output).input.models) == 3
 
 
+def test_models_are_those_that_a_run_would_find(tmp_path: Path) -> None:
+    """In whichever file of a folder they are, and however the kind is written."""
+    days, output = tmp_path / "days", tmp_path / "settings.toml"
+    days.mkdir()
+    (days / "1.csv").write_text("worker,task,label\nann,t1,a\nbob,t1,b\n")
+    (days / "2.csv").write_text("worker,task,label,kind\njudge,t1,a,Model\n")
+    assert init(days, "--output", output).exit_code == 0
+    assert load_settings(output).input.models == ("judge",)
+    (days / "2.csv").write_text("worker,task,label,kind\njudge,t1,a,model\njudge,t2,a,human\n")
+    told = init(days, "--output", output, "--force")
+    assert told.exit_code == 2
+    assert "worker 'judge' is a model in some rows only" in told.stderr
+
+
 def test_a_name_that_the_ledger_knows_is_told_with_what_it_has_spent(tmp_path: Path) -> None:
     """Other tables in the same folder would silently share a budget."""
     with open_state(tmp_path / "state") as ledger:
