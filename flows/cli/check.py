@@ -115,7 +115,7 @@ def _opened(path: Path, reading: Reading, folder: Path) -> tuple[TextTable, list
         "labels", path, columns=needed, folder=folder, url_env=None, files=files, reading=reading,
         optional=[name for name in dict.fromkeys(names) if name not in needed],
     )  # fmt: skip
-    with source.telling():
+    with source.naming_files():
         table = replace(open_lenient(source.table), place=source.place)
     return table, [source.read_as] * bool(source.read_as)
 

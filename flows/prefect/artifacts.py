@@ -20,7 +20,7 @@ from flows.prefect.server import quieten
 from flows.report import public_page
 from flows.run import Run
 from flows.stages import STAGES
-from flows.terminal import Waited, noise_words, telling
+from flows.terminal import Waited, noise_words, repeating
 
 quieten()
 
@@ -80,7 +80,7 @@ def step_with_progress(inner: Step, campaign: str, *, seen: bool = True) -> Step
             with _if_answered():
                 update_progress_artifact(shown[0], 100.0 * n_done / len(STAGES), said)
 
-        with telling(tell):
+        with repeating(tell):
             line = inner(stage, replace(run, progress=waited.note))
         n_done += 1
         if shown and (time.monotonic() - told >= apart or n_done == len(STAGES)):

@@ -33,7 +33,7 @@ __all__ = ["watch_labels_flow"]
 def _watch(labels: str, state: str, seconds: str | None = None) -> State[None] | None:
     """Take in what the file of labels has gained since the last run with this state."""
     try:
-        watch_once(Path(labels), Path(state), seconds=seconds, told=_print)
+        watch_once(Path(labels), Path(state), seconds=seconds, on_alarm=_print)
     except Exception as error:  # raised again by Prefect, which is sent its type alone
         if isinstance(error, MISTAKES):
             _print(sentence(error))

@@ -129,7 +129,7 @@ def facts_of(given: CampaignTables) -> CampaignFacts:
         inputs = inputs.model_copy(update={"seconds": SECONDS})
     with tempfile.TemporaryDirectory() as folder:
         sources = open_sources(inputs, Path(folder))
-        with sources.telling():
+        with sources.naming_files():
             if first is None:
                 others = _other_columns(sources.labels.table, AS_FOUND)
             return _facts_of(given, sources, others, Path(folder))

@@ -58,7 +58,7 @@ class FilterSettings(Section):
     min_labels_per_task: Annotated[int, Field(ge=1)] = 1
     """Removal leaves no task with fewer labels."""
     potentials: Annotated[int, Field(ge=1)] | None = None
-    """Gold tasks from which on a worker teaches whom to trust, in potentials.parquet; none by default."""
+    """Number of gold tasks that a worker needs to be an example in potentials.parquet; off by default."""
 
     @model_validator(mode="after")
     def _one_stop_rule(self) -> FilterSettings:

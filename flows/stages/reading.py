@@ -59,7 +59,7 @@ def read_and_check(run: Run) -> str:
     run.waits_for("the tables, opened and fetched")
     sources = open_sources(settings.input, run.folder, key=digest_key(settings))
     counts, where = {}, ""
-    with sources.telling():
+    with sources.naming_files():
         if engine is None:
             crowd = _read_whole(run, sources)
             labels = crowd.labels
@@ -91,7 +91,7 @@ def read_and_check(run: Run) -> str:
 
 
 def gold_apart(crowd: Crowd) -> str:
-    """Say that gold is beside the labels: none of its tasks has one, or nobody gave any of its classes."""
+    """Say that gold and labels have no task, or no class, in common; empty if they have."""
     if crowd.gold is None:
         return ""
     if not crowd.n_gold:

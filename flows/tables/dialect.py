@@ -4,7 +4,7 @@ r"""How a file of delimited text is written: separator, encoding, what stands ab
 >>> with TemporaryDirectory() as folder:
 ...     path = Path(folder) / "labels.csv"
 ...     _ = path.write_bytes("sep=;\nworker;task;label\nJosé;t1;café\n".encode("cp1252"))
-...     print(sniff(path, Reading()).in_words())
+...     print(sniff(path, Reading()).oddities())
 separated by ';', in cp1252, the first line left out
 
 Only the beginning of a file is looked at. What a user says in `Reading` is not guessed.
@@ -99,19 +99,19 @@ class Dialect:
     @property
     def is_plain(self) -> bool:
         """Whether the file is UTF-8 text separated by commas, with its header in the first line."""
-        return not self.in_words()
+        return not self.oddities()
 
-    def in_words(self) -> str:
+    def oddities(self) -> str:
         """Return what is not plain, without its full stop; empty if nothing is."""
         above = "the first line" if self.above == 1 else f"the first {self.above} lines"
-        oddities = {
+        odd = {
             f"separated by {IN_WORDS.get(self.sep, repr(self.sep))}": self.sep != ",",
             f"in {self.encoding}": self.encoding != "utf-8",
             f"{above} left out": self.above > 0,
             "decimals after a comma": self.decimal,
             f"without {self.left_out}": bool(self.left_out),
         }
-        return ", ".join(words for words, true in oddities.items() if true)
+        return ", ".join(words for words, true in odd.items() if true)
 
 
 def sniff(path: Path, reading: Reading) -> Dialect:

@@ -72,7 +72,7 @@ def _delimited(
         f"store_rejects={str(reading.lenient).lower()}, "
         f"skip={found.skip}, delim={literal(found.sep)}, quote='\"', escape='\"', columns={{{typed}}}))"
     )
-    return Loaded([(name, "VARCHAR") for _, name in found.columns], rows, found.in_words())
+    return Loaded([(name, "VARCHAR") for _, name in found.columns], rows, found.oddities())
 
 
 def _number(found: Dialect, cell: str, name: str) -> str:

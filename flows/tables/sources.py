@@ -146,7 +146,7 @@ class Source:
     read_as: str = ""  # what of the files is not plain, in words
 
     @contextmanager
-    def telling(self) -> Iterator[None]:
+    def naming_files(self) -> Iterator[None]:
         """Raise a TableError of the block again, with the file and row that the fault came from."""
         try:
             yield
@@ -245,7 +245,7 @@ def opened_alone(
         "table" if glob.has_magic(stem) or not stem else stem,
         path, columns=columns, folder=folder, url_env=None, files=files, reading=reading,
     )  # fmt: skip
-    with source.telling():
+    with source.naming_files():
         yield source
 
 
@@ -318,11 +318,11 @@ class Sources:
         return tuple(one.read_as for one in every if one is not None and one.read_as)
 
     @contextmanager
-    def telling(self) -> Iterator[None]:
+    def naming_files(self) -> Iterator[None]:
         """Raise a TableError of the block again, with the file and row that the fault came from."""
         with ExitStack() as stack:
             for source in (self.labels, *self.tasks, *filter(None, (self.gold, self.reference))):
-                stack.enter_context(source.telling())
+                stack.enter_context(source.naming_files())
             yield
 
 

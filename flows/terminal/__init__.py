@@ -17,12 +17,12 @@ if TYPE_CHECKING:
         print_summary,
         sentence,
     )
-    from flows.terminal.progress import Waited, telling, waiting
+    from flows.terminal.progress import Waited, repeating, waiting
     from flows.terminal.texts import printable
 
 __all__ = [
     "MISTAKES", "Waited", "both", "console_step", "noise_words", "print_rows", "print_summary", "printable",
-    "sentence", "telling", "waiting",
+    "repeating", "sentence", "waiting",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from quality import Progress
 
-__all__ = ["Waited", "telling", "waiting"]
+__all__ = ["Waited", "repeating", "waiting"]
 
 FIRST_WORD = 5.0  # seconds after which a step is spoken of; then after twice as many, and so on
 BAR_WIDTH = 12  # of a line of eighty characters, most of which are for words
@@ -96,17 +96,17 @@ def waiting(console: Console, name: str) -> Iterator[Progress]:
 
 
 @contextmanager
-def telling(tell: Callable[[], object]) -> Iterator[None]:
-    """Call `tell` in a thread of its own while the body works long: after 5 seconds, 10, 20 and so on."""
+def repeating(action: Callable[[], object]) -> Iterator[None]:
+    """Call `action` in a thread of its own while the body works long: after 5 seconds, 10, 20 and so on."""
     begin, ended, context = time.perf_counter(), threading.Event(), copy_context()
 
-    def teller() -> None:
+    def repeat() -> None:
         after = FIRST_WORD
         while not ended.wait(begin + after - time.perf_counter()):
-            context.run(tell)
+            context.run(action)
             after *= 2
 
-    thread = threading.Thread(target=teller, daemon=True)
+    thread = threading.Thread(target=repeat, daemon=True)
     thread.start()
     try:
         yield
@@ -149,5 +149,5 @@ def _lines(console: Console, name: str) -> Iterator[Progress]:
         line = Text(f"{start}{waited.seconds:,.0f} s so far", style="dim")
         console.print(line, soft_wrap=True)
 
-    with telling(tell):
+    with repeating(tell):
         yield waited.note

@@ -114,7 +114,7 @@ def watch_once(
     state: Path,
     *,
     seconds: str | None = None,
-    told: Callable[[str], object] = lambda _: None,
+    on_alarm: Callable[[str], object] = lambda _: None,
 ) -> LabelWatcher:
     r"""Take in the labels that a file has gained since the last call with this state, and save it.
 
@@ -126,8 +126,8 @@ def watch_once(
         The file that keeps what is known; made where it is missing.
     seconds
         The column with the seconds that each label took.
-    told
-        Called with each alarm, in words.
+    on_alarm
+        Called with each alarm, as a sentence.
 
     Returns
     -------
@@ -157,6 +157,6 @@ def watch_once(
         tail, lines = reader_of(watcher, labels, seconds)
         while (rows := read_new(watcher, tail, lines)) is not None:
             for alarm in watcher.take(rows):
-                told(str(alarm))
+                on_alarm(str(alarm))
         watcher.save(state)
         return watcher

@@ -328,7 +328,7 @@ def read_labels_of(
         }
         sources = open_sources(input_settings(**given), Path(folder))
         print_reading(sources.read_as)
-        with sources.telling(), waiting_for("labels"):
+        with sources.naming_files(), waiting_for("labels"):
             table = sources.labels.table
             labels = read_labels(table, classes=classes, duplicates=duplicates, known_tasks=None)
             return Labelled(labels, read_models(table))

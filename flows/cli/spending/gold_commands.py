@@ -97,7 +97,7 @@ def _tasks(settings: Settings) -> tuple[list[str], list[str], tuple[str, ...]]:
     inputs = settings.input.model_copy(update=alone)
     with TemporaryDirectory(prefix="crowdassay-") as folder:
         sources = open_sources(inputs, Path(folder))
-        with sources.telling():
+        with sources.naming_files():
             labels = read_labels(
                 sources.labels.table, classes=settings.classes, duplicates=inputs.duplicates,
                 known_tasks=None,

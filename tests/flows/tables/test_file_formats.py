@@ -55,7 +55,7 @@ def write_as(folder: Path, suffix: str) -> Path:
 def read(labels: Path, folder: Path, **given: object) -> CrowdLabels:
     folder.mkdir(exist_ok=True)
     sources = open_sources(InputSettings.model_validate({"labels": labels, **given}), folder)
-    with sources.telling():
+    with sources.naming_files():
         table = sources.labels.table
         return read_labels(table, classes=None, duplicates="error", known_tasks=None)
 

@@ -48,7 +48,7 @@ def opened(labels: Path, into: Path, **given: object) -> Sources:
 
 def read(labels: Path, into: Path, duplicates: str = "error") -> CrowdLabels:
     sources = opened(labels, into, duplicates=duplicates)
-    with sources.telling():
+    with sources.naming_files():
         return read_labels(
             sources.labels.table,
             classes=("a", "b"),

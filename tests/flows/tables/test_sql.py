@@ -89,7 +89,7 @@ def test_a_query_is_a_table(database: str, tmp_path: Path) -> None:
 def test_a_fault_is_told_with_the_query_and_the_row(database: str, tmp_path: Path) -> None:
     sources = open_sources(given(query(tmp_path, LABELS + " ORDER BY item, who")), tmp_path)
     told = r"^labels\.sql, row 5, column label: the cell is blank"
-    with pytest.raises(TableError, match=told), sources.telling():
+    with pytest.raises(TableError, match=told), sources.naming_files():
         read_labels(sources.labels.table, classes=None, duplicates="error", known_tasks=None)
 
 

@@ -9,7 +9,7 @@ import time
 import pytest
 from rich.console import Console
 
-from flows.terminal import Waited, progress, telling, waiting
+from flows.terminal import Waited, progress, repeating, waiting
 
 
 def until_printed(shown: io.StringIO, text: str) -> None:
@@ -48,7 +48,7 @@ def test_words_come_after_twice_as_long_each_time(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(progress, "FIRST_WORD", 0.01)
     told: list[float] = []
     begin = time.perf_counter()
-    with telling(lambda: told.append(time.perf_counter() - begin)):
+    with repeating(lambda: told.append(time.perf_counter() - begin)):
         while len(told) < 4 and time.perf_counter() - begin < 60:
             time.sleep(0.005)
     assert all(at >= 0.01 * 2**place for place, at in enumerate(told))

@@ -54,13 +54,13 @@ def test_the_worker_who_got_worse_is_named_by_both_alarms_and_first_in_the_table
 ) -> None:
     labels, told = tmp_path / "labels.csv", []
     labels.write_text(crowd())
-    watcher = watch_once(labels, tmp_path / "state.npz", told=told.append)
+    watcher = watch_once(labels, tmp_path / "state.npz", on_alarm=told.append)
     assert any("w3 may have got worse" in line for line in told)
     assert any("w3 has got worse" in line for line in told)
     first = dict(zip(HEADER, watcher.rows()[0], strict=True))
     assert first["worker"] == "w3"
     assert 400 < int(first["alarm"].removeprefix("worse at ")) < 600
-    assert watch_once(labels, tmp_path / "state.npz", told=told.append).counts == watcher.counts
+    assert watch_once(labels, tmp_path / "state.npz", on_alarm=told.append).counts == watcher.counts
     assert len(told) == len(set(told))  # not reported again
 
 
