@@ -325,8 +325,8 @@ class Settings(Section):
             )
         if unit is not None and unit.needs_local_consensus and not self.consensus_is_local:
             raise ValueError(
-                f'privacy.unit = "{unit}" needs consensus.aggregator = "majority_vote" and '
-                "filter.n_workers = 0: otherwise one answer can move the labels of other tasks"
+                f'privacy.unit = "{unit}" needs consensus.aggregator = "majority_vote", consensus.groups = '
+                '"ignore" and filter.n_workers = 0: otherwise one answer can move the labels of other tasks'
             )
 
     @property
@@ -343,12 +343,13 @@ class Settings(Section):
 
     @property
     def consensus_is_local(self) -> bool:
-        """Whether a task's consensus depends on its own answers alone: majority vote, and no filter.
+        """Whether a task's consensus depends on its own answers alone: one vote a worker, and no filter.
 
-        Features and models that join carry other tasks' labels.
+        Groups are found from all answers; features and models that join carry other tasks' labels.
         """
         unfiltered = self.filter.fraction == 0 or self.filter.n_workers == 0
-        by_vote = self.aggregator == "majority_vote" and unfiltered
+        one_vote_each = self.consensus.groups == "ignore"
+        by_vote = self.aggregator == "majority_vote" and one_vote_each and unfiltered
         return by_vote and not self.features_join and not self.models_join
 
     @property

@@ -50,7 +50,7 @@ __all__ = [
 
 N_TASKS, PER_GROUP = 40, 10  # the last group is not labelled
 FAR = "60.0"  # a feature that moves whatever is not bounded; others lie in [-1, 2]
-LOCAL = '[consensus]\naggregator = "majority_vote"\n[filter]\nfraction = 0.0\n'
+LOCAL = '[consensus]\naggregator = "majority_vote"\ngroups = "ignore"\n[filter]\nfraction = 0.0\n'
 SETTINGS = """\
 name = "audited"
 classes = ["a", "b"]

@@ -26,7 +26,8 @@ from tests.flows.campaign import write_small_campaign
 from tests.flows.run.test_canaries import booked, trace, without_times
 
 LOCAL = {
-    "[filter]\nfraction = 0.1\n": '[consensus]\naggregator = "majority_vote"\n[filter]\nfraction = 0.0\n'
+    "[filter]\nfraction = 0.1\n": '[consensus]\naggregator = "majority_vote"\ngroups = "ignore"\n'
+    "[filter]\nfraction = 0.0\n"
 }
 UNITS: dict[str, dict[str, str]] = {
     "consensus label": {},

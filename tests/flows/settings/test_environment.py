@@ -48,6 +48,7 @@ def test_the_environment_stands_in_for_the_files_values(
         "CROWDASSAY__PRIVACY__EPSILON": "2",
         "CROWDASSAY__PRIVACY__UNIT": "answer",
         "CROWDASSAY__CONSENSUS__AGGREGATOR": "majority_vote",
+        "CROWDASSAY__CONSENSUS__GROUPS": "ignore",
         "CROWDASSAY__RUNS": "/data/runs",
         "CROWDASSAY__STATE": "elsewhere",
         "CROWDASSAY__NAME": "2026",

@@ -84,7 +84,7 @@ def units(plan: Plan) -> tuple[Unit, Unit, Unit]:
     return counts, learning.training.unit, learning.holdout.unit
 
 
-LOCAL = {"consensus": 'aggregator = "majority_vote"', "filter": "fraction = 0.0"}
+LOCAL = {"consensus": 'aggregator = "majority_vote"\ngroups = "ignore"', "filter": "fraction = 0.0"}
 
 
 def test_training_protects_the_whole_row_unless_scaling_has_read_the_features(run: Run) -> None:
@@ -107,20 +107,22 @@ def test_with_the_unit_task_everything_protects_the_task(run: Run) -> None:
         {"consensus": 'aggregator = "majority_vote"', "filter": "n_workers = 1"},
         {"consensus": 'aggregator = "majority_vote"', "filter": "false_removal_rate = 0.1"},
         {"consensus": 'aggregator = "majority_vote"', "filter": 'penalty = "soft"'},
+        {"consensus": 'aggregator = "majority_vote"', "filter": "n_workers = 0"},
+        {"consensus": 'aggregator = "majority_vote"\ngroups = "remove"', "filter": "n_workers = 0"},
     ],
     ids=lambda sections: " ".join(sections.values()),
 )
 def test_the_unit_task_is_refused_where_other_tasks_move_a_consensus(
     run: Run, joint: dict[str, str]
 ) -> None:
-    """Every aggregator that weighs workers, and every filter that removes any."""
+    """Every aggregator that weighs workers, groups that vote once or go, and filters that remove any."""
     with pytest.raises(SettingsError, match='unit = "task" needs consensus.aggregator'):
         planned(run, privacy='unit = "task"', **joint)
 
 
 @pytest.mark.parametrize("none", ["fraction = 0.0", "n_workers = 0"])
 def test_a_filter_that_removes_nobody_leaves_the_majority_vote_local(run: Run, none: str) -> None:
-    sections = {"consensus": 'aggregator = "majority_vote"', "filter": none}
+    sections = LOCAL | {"filter": none}
     plan, _ = planned(run, privacy='unit = "task"', **sections)
     assert units(plan)[0] is Unit.TASK
 

@@ -17,6 +17,7 @@ from privacy import Unit, class_counts
 from quality import CrowdLabels
 from tests.flows.campaign import write_small_campaign
 
+BY_VOTE = '[consensus]\naggregator = "majority_vote"\n'
 N_TASKS, N_CLASSES = 12, 3
 GROUP = np.repeat([0, 1], N_TASKS // 2)
 
@@ -93,9 +94,7 @@ def test_elsewhere_one_answer_can_move_several_labels() -> None:
 def test_a_run_whose_unit_is_the_answer_books_and_promises_answers(tmp_path: Path) -> None:
     path = write_small_campaign(tmp_path)
     text = path.read_text().replace("fraction = 0.1", "n_workers = 0")
-    text = text.replace(
-        "[privacy]\n", '[consensus]\naggregator = "majority_vote"\n[privacy]\nunit = "answer"\n'
-    )
+    text = text.replace("[privacy]\n", f'{BY_VOTE}groups = "ignore"\n[privacy]\nunit = "answer"\n')
     path.write_text(text)
     settings = load_settings(path)
     result = run_pipeline(settings)
@@ -108,3 +107,51 @@ def test_a_run_whose_unit_is_the_answer_books_and_promises_answers(tmp_path: Pat
     lines = {stage.stage: stage.line for stage in result.stages}
     assert "at epsilon 2 per answer" in lines["publish_proportions"]
     assert "epsilon 7.5 per answer;" in lines["train_privately"]
+
+
+def with_copiers(*, flipped: bool) -> str:
+    """Nine workers on their own, and four who copy in 33 of 60 tasks; one answer of a copier is flipped."""
+    rng, n_tasks, n_copied = np.random.default_rng(0), 60, 33
+    truth, rows = rng.integers(2, size=n_tasks), []
+
+    def answer(task: int, right: float) -> int:
+        return int(truth[task] if rng.random() < right else 1 - truth[task])
+
+    for worker in range(9):
+        rows += [(f"h{worker}", task, answer(task, 0.75)) for task in range(n_tasks)]
+    source = [answer(task, 0.6) for task in range(n_tasks)]
+    for worker in range(4):
+        for task in range(n_tasks):
+            label = source[task] if task < n_copied else answer(task, 0.75)
+            rows.append((f"c{worker}", task, label ^ (flipped and (worker, task) == (0, 5))))
+    return "worker,task,label\n" + "".join(f"{who},{task},{'ab'[y]}\n" for who, task, y in rows)
+
+
+def consensus_of_run(folder: Path, sections: str, *, flipped: bool) -> dict[str, str]:
+    folder.mkdir()
+    (folder / "labels.csv").write_text(with_copiers(flipped=flipped), encoding="utf-8")
+    head = 'name = "copied"\nclasses = ["a", "b"]\n[input]\nlabels = "labels.csv"\n[filter]\nn_workers = 0\n'
+    (folder / "settings.toml").write_text(head + BY_VOTE + sections, encoding="utf-8")
+    table = run_pipeline(load_settings(folder / "settings.toml")).consensus.to_frame()
+    return dict(zip(table["task"], table["label"], strict=True))
+
+
+@pytest.mark.parametrize(
+    ("sections", "moved"),
+    [
+        ('groups = "ignore"\n[privacy]\nunit = "answer"\nepsilon = 1.0\n', False),
+        ('groups = "ignore"\n[privacy]\nunit = "task"\nepsilon = 1.0\n', False),
+        ('groups = "weigh"\n[privacy]\nepsilon = 1.0\n', True),
+    ],
+)
+def test_one_answer_of_a_copier_moves_no_other_tasks_label_where_its_unit_is_offered(
+    tmp_path: Path, sections: str, moved: bool
+) -> None:
+    """That answer makes a group of the copiers, which moves other tasks where each group has one vote."""
+    before, after = (
+        consensus_of_run(tmp_path / str(flipped), sections, flipped=flipped)
+        for flipped in (False, True)
+    )
+    others = before.keys() - {"5"}
+    assert len(others) == 59
+    assert any(before[task] != after[task] for task in others) is moved

@@ -118,7 +118,7 @@ CASES: dict[str, tuple[Change, str]] = {
             "settings.toml",
             lambda text: text.replace("epsilon = 20.0", 'epsilon = 20.0\nunit = "task"'),
         ),
-        r'privacy\.unit = "task" needs consensus\.aggregator = "majority_vote" and filter\.n_workers = 0',
+        r'privacy\.unit = "task" needs consensus\.aggregator = "majority_vote", consensus\.groups = "ignore"',
     ),
     "settings file unknown key": (
         edit("settings.toml", lambda text: text.replace("sigma", "sigam")),

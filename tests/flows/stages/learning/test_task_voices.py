@@ -135,7 +135,7 @@ def test_gold_that_is_used_keeps_its_class(tmp_path: Path) -> None:
 
 BUDGET = "[privacy]\nepsilon = 4.0\n"
 SAMPLED = 'gold_sampling = "random"\n'
-LOCAL = '[consensus]\naggregator = "majority_vote"\n[filter]\nn_workers = 0\n'
+LOCAL = '[consensus]\naggregator = "majority_vote"\ngroups = "ignore"\n[filter]\nn_workers = 0\n'
 OUT = [
     ('[privacy]\nepsilon = 4.0\nunit = "row"\n', "", 'privacy.unit = "row"'),
     ('[privacy]\nepsilon = 4.0\nunit = "task"\n', LOCAL, 'privacy.unit = "task"'),
