@@ -233,7 +233,8 @@ def _tasks(given: CampaignTables, sources: Sources, folder: Path) -> _Tasks | No
         if not grouped:
             _refuse_column(given.column, f"{sources.tasks[0].name} has no such column")
         texts = _texts(given, opened[0])
-        groups, columns = GroupSettings(column=column), TaskColumns(shown=texts)
+        groups = GroupSettings(column=column) if grouped else GroupSettings()
+        columns = TaskColumns(shown=texts)
         table, by_row, _ = list_tasks(opened, groups, columns=columns)
         lengths = [
             feature_lengths(one, group, table.feature_names)

@@ -23,7 +23,7 @@ class GroupSettings(Section):
     """The source of a task's group: a column of the task tables, or a pattern in the task's name."""
 
     column: str = "group"
-    """The column of the task tables that names a task's group."""
+    """The column of the task tables that names a task's group; by default it may be missing."""
     pattern: str | None = None
     """Instead of a column: a pattern, and its groups in the task's name."""
 

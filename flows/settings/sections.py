@@ -251,6 +251,8 @@ class Settings(Section):
             raise ValueError("[topics] needs input.tasks, the tables that hold the texts")
         if self.groups.pattern is not None and not self.input.tasks:
             raise ValueError("groups.pattern needs input.tasks, the tables whose names it reads")
+        if "column" in self.groups.model_fields_set and not self.input.tasks:
+            raise ValueError("groups.column needs input.tasks, the tables that hold the column")
         if self.consensus.use_gold and self.input.gold is None:
             raise ValueError("consensus.use_gold needs input.gold")
         if self.consensus.features == "join" and (why := why_features_stay_out(self)) is not None:

@@ -394,7 +394,13 @@ def _tasks_of(
 
 
 def _group_of(table: TextTable, names: pa.ChunkedArray, groups: GroupSettings) -> pa.ChunkedArray:
-    """Return every task's group: from the pattern, from the column, or one group of all tasks."""
+    """Return every task's group: from the pattern, from the column, or one group of all tasks.
+
+    Raises
+    ------
+    TableError
+        If a name does not match the pattern, or the settings name a column that is not there.
+    """
     if groups.pattern is not None:
         by_chunk, row = list[pa.Array](), 0
         for chunk in names.chunks:
@@ -409,6 +415,11 @@ def _group_of(table: TextTable, names: pa.ChunkedArray, groups: GroupSettings) -
             by_chunk.append(arrow_array(["-".join(m.groups("")) for m in found if m is not None]))
             row += len(texts)
         return pa.chunked_array(by_chunk)
+    if groups.column not in table.names and "column" in groups.model_fields_set:
+        raise TableError(
+            f"{table.file} has no column {groups.column!r}, which groups.column names; its columns are "
+            f"{', '.join(table.names[:8])}"
+        )
     if groups.column in table.names:
         refuse_blanks(table, (groups.column,))
         return table.texts(groups.column)[groups.column]

@@ -72,8 +72,13 @@ def load(folder: Path, text: str) -> None:
             "groups.pattern needs input.tasks",
         ),
         (
-            MINIMAL + '[groups]\ncolumn = "task"\n',
             MINIMAL + '[groups]\ncolumn = "site"\n',
+            MINIMAL + TASKS + '[groups]\ncolumn = "site"\n',
+            "groups.column needs input.tasks",
+        ),
+        (
+            MINIMAL + TASKS + '[groups]\ncolumn = "task"\n',
+            MINIMAL + TASKS + '[groups]\ncolumn = "site"\n',
             'groups: column must not be "task": every task would be its own group',
         ),
         (

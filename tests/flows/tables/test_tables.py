@@ -159,6 +159,11 @@ def test_standardized_features_have_mean_0_and_deviation_1(tmp_path: Path) -> No
         ("task,group,x\nt1,g,1\nt1,g,2\n", {}, "rows 1, 2: task 't1' stands 2 times"),
         ("task,group,x\nt1,,1\n", {}, "row 1, column group: the cell is blank"),
         ("task,x\nt1,1\n", {"pattern": "(z)"}, "row 1, column task: 't1' does not match"),
+        (
+            "task,batch\nt1,1\n",
+            {"column": "bacth"},
+            "has no column 'bacth', which groups.column names; its columns are task, batch",
+        ),
     ],
 )
 def test_a_bad_task_table_is_one_sentence(
