@@ -168,13 +168,14 @@ def report(
             raise FileNotFoundError(
                 f"{run_folder} must be the folder of a finished run; the file spend.json is not in it"
             )
+        by_id = show_worker_ids or _names_workers(run_folder)
         if worker is not None:
-            page = write_worker_page(run_folder, worker, show_worker_ids=show_worker_ids)
+            page = write_worker_page(run_folder, worker, show_worker_ids=by_id)
             print_line(f"worker  {page}")
             return
         try:
             with waiting_for("reports"):
-                write_reports(run_folder, show_worker_ids=show_worker_ids)
+                write_reports(run_folder, show_worker_ids=by_id)
         except (FileNotFoundError, KeyError, UndefinedError) as lacking:
             raise FileNotFoundError(_of_another_version(run_folder, lacking)) from lacking
         console().print(f"report  {run_folder / 'report.html'}", soft_wrap=True)
@@ -221,6 +222,12 @@ def deploy(
             return
         write_prefect_yaml(yaml, settings, schedule, force=force, **where)
         print_line(f"{yaml} is written; `prefect deploy --all` beside it deploys it")
+
+
+def _names_workers(folder: Path) -> bool:
+    """Return whether a finished run's own report calls workers by their ids."""
+    settings = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["settings"]
+    return bool(settings.get("report", {}).get("worker_names"))
 
 
 def _of_another_version(folder: Path, lacking: Exception) -> str:

@@ -14,9 +14,10 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, get_args
 
 from flows.report.rows import planned_rows, pseudonyms, task_rows, worker_rows
+from flows.settings import InputSettings
 from flows.tables import read_parquet
 
 __all__ = ["CAMPAIGN", "GROUPED", "internal_page", "lineage", "public_page"]
@@ -40,18 +41,27 @@ def _settings(settings: Mapping[str, Any]) -> Iterator[dict[str, str]]:
         if isinstance(keys, Mapping):
             for key, value in keys.items():
                 if value is not None and key not in PLACES:
-                    yield {"section": section, "key": key, "value": _words(section, value)}
+                    is_path = section == "input" and key in PATHS
+                    yield {"section": section, "key": key, "value": _words(value, is_path=is_path)}
 
 
-def _words(section: str, value: Any) -> str:
+def _words(value: Any, *, is_path: bool) -> str:
     """A value in words."""
     if isinstance(value, list):
-        return ", ".join(_words(section, one) for one in value) or "none"
+        return ", ".join(_words(one, is_path=is_path) for one in value) or "none"
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_words(section, one)}" for key, one in value.items())
+        return ", ".join(f"{key} {_words(one, is_path=is_path)}" for key, one in value.items())
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return PurePath(value).name if section == "input" and isinstance(value, str) else str(value)
+    return PurePath(value).name if is_path else str(value)
+
+
+def _holds_path(annotation: Any) -> bool:
+    """Return whether values of a type are paths, or have any within."""
+    return annotation is Path or any(map(_holds_path, get_args(annotation)))
+
+
+PATHS = {key for key, one in InputSettings.model_fields.items() if _holds_path(one.annotation)}
 
 
 Facts = dict[str, Any]

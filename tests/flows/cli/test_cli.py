@@ -374,6 +374,20 @@ def test_report_is_built_again_with_the_same_bytes(finished: Path) -> None:
     assert b"w00" in (run / "report.html").read_bytes()
 
 
+def test_a_report_built_again_calls_workers_as_its_run_did(finished: Path, tmp_path: Path) -> None:
+    run = next(iter((finished / "runs").iterdir()))
+    named = tmp_path / run.name
+    shutil.copytree(run, named)
+    manifest = json.loads((named / "manifest.json").read_text(encoding="utf-8"))
+    manifest["settings"]["report"]["worker_names"] = True
+    (named / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    assert invoke("report", str(named)).exit_code == 0
+    assert b"w00" in (named / "report.html").read_bytes()
+    assert invoke("report", str(named), "--worker", "w00").exit_code == 0
+    (page,) = named.glob("worker-*.html")
+    assert b"w00" in page.read_bytes()
+
+
 @pytest.mark.parametrize("lacking", ["robustness.json", "alpha_kept", "hard_penalty"])
 def test_report_of_a_run_of_another_version_is_a_sentence(
     finished: Path, tmp_path: Path, lacking: str

@@ -21,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flows.report import charts, render_public, render_report, write_reports
+from flows.report.pages import lineage
 from flows.report.release_files import COLUMNS
 from flows.report.rows import planned_rows, pseudonyms, task_rows, worker_rows
 from flows.stages import STAGES
@@ -440,6 +441,13 @@ def test_workers_who_do_not_answer_on_their_own_are_named(tmp_path: Path, report
     assert "All 43 workers answer on their own" in Page(render_report(folder)).text
     edit(folder / "quality.json", groups=None)  # the settings ignore them
     assert "were not looked for" in Page(render_report(folder)).text
+
+
+def test_lineage_names_a_path_by_its_file_and_no_other_text_so() -> None:
+    settings = {"input": {"tasks": ["a/t.csv", "b/u.csv"], "several": "/", "seconds": "ms/answer"}}
+    rows = lineage({"python": "3", "versions": {}, "settings": settings})["settings"]
+    shown = {row["key"]: row["value"] for row in rows}
+    assert shown == {"tasks": "t.csv, u.csv", "several": "/", "seconds": "ms/answer"}
 
 
 def test_lineage_tells_how_the_fit_was_begun(tmp_path: Path, report: str) -> None:
