@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -26,10 +27,11 @@ from flows.run import (
     prune_runs,
     unchanged_run,
 )
-from flows.settings import EngineError, Settings
-from flows.spending import LedgerSetBack, check_budget
+from flows.settings import Settings, SettingsError
+from flows.spending import check_budget
 from flows.stages import STAGES, Stage
-from flows.tables import ResultTable
+from flows.tables import ResultTable, TableError
+from privacy import UnitError
 
 __all__ = ["RunResult", "Stage", "StageLine", "Step", "nothing_new", "run_pipeline", "run_stage"]
 
@@ -132,11 +134,13 @@ def run_pipeline(
 
     Notes
     -----
-    **Guarantees.** A run that is refused leaves no folder. One that dies leaves its whole stages, and
-    `resume` goes on after them, under the publication key with which it began; its manifest says whether
-    it was cancelled or failed, as far as its process could. Where the ledger is
-    older than a run that it has paid for, nothing is spent and every folder stays. Why a run failed is
-    kept in the state folder until another of its campaign succeeds.
+    **Guarantees.** A run that is refused for its tables or settings leaves no folder. One that dies or
+    fails otherwise leaves its whole stages, and `resume` goes on after them, under the publication key with
+    which it began; its manifest says whether it was cancelled or failed, as far as its process could. So
+    does a run that the budget does not cover: `resume` goes on in it when the budget is larger. No error of
+    a run that was resumed takes away what was whole. Where the ledger is older than a run that it has paid
+    for, nothing is spent and every folder stays. Why a run failed is kept in the state folder until another
+    of its campaign succeeds.
     """
     try:
         earlier = None if again else nothing_new(settings, resume=resume)
@@ -152,25 +156,35 @@ def _run_anew(settings: Settings, step: Step, *, resume: bool) -> RunResult:
     """Run every stage, and prune older runs where the settings say so."""
     check_budget(settings)
     run = open_run(settings, resume=resume)
+    resumed = bool(run.whole_stages)
     try:
         for stage in STAGES:
             step(stage, run)
-    except (EngineError, LedgerSetBack):
-        run.stop("failed")
-        raise
-    except (ValueError, RuntimeError, OSError) as refused:
-        if str(refused) == INTERRUPTED:
-            run.stop("cancelled")
-        else:
-            run.discard()
-        raise
-    except BaseException as stopped:  # Ctrl-C or a signal, and what is nobody's mistake but ours
-        run.stop("failed" if isinstance(stopped, Exception) else "cancelled")
+    except BaseException as stopped:  # Ctrl-C and signals too
+        with suppress(Exception):  # a full disk, say, does not hide why the run stopped
+            _leave(run, stopped, resumed=resumed)
         raise
     closed = run.close()
     if settings.keep_runs is not None:
         prune_runs(settings, settings.keep_runs)
     return _result(closed)
+
+
+def _leave(run: Run, stopped: BaseException, *, resumed: bool) -> None:
+    """Keep the folder of a run that stopped, unless nothing in it is whole, or of use once it is mended."""
+    if not isinstance(stopped, Exception) or str(stopped) == INTERRUPTED:
+        run.stop("cancelled")
+        return
+    from quality import LabelError  # numba, which a run where nothing is new need not load
+
+    # other tables or other settings mend it, and with them a run begins anew
+    refused = isinstance(stopped, LabelError | SettingsError | TableError | UnitError)
+    if not run.whole_stages or (refused and not resumed):
+        run.discard()
+        return
+    run.stop("failed")
+    if run.settings.keep_runs is not None:  # a failure a day would leave a folder a day
+        prune_runs(run.settings, run.settings.keep_runs)
 
 
 def nothing_new(settings: Settings, *, resume: bool = False) -> RunResult | None:

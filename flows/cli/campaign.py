@@ -253,9 +253,13 @@ def _run(
 
     settings = load_settings(path)
     terminal = console(quiet=as_json)
-    _print_unfinished(terminal, settings, resume=resume)
     with waiting_for("a look at what is new"):
         result = None if again else nothing_new(settings, resume=resume)
+        left = None if resume or result is not None else _unfinished(settings)
+    if left is not None:
+        terminal.print(
+            f"an earlier run did not end ({left}); --resume goes on from there", soft_wrap=True
+        )
     if result is None:
         if short := check_budget(settings):
             terminal.print(short, soft_wrap=True)
@@ -317,14 +321,14 @@ def _result(
     return run_pipeline(settings, step=step, resume=resume, again=True)
 
 
-def _print_unfinished(terminal: Console, settings: Settings, *, resume: bool) -> None:
-    from flows.run import unfinished_runs  # the rooms, where there is something to run
+def _unfinished(settings: Settings) -> Path | None:
+    """Return the folder of the run in which `--resume` would go on."""
+    from flows.run import find_unfinished, has_digest_key, identity_of, unfinished_runs  # the rooms
 
-    left = unfinished_runs(settings)
-    if left and not resume:
-        terminal.print(
-            f"an earlier run did not end ({left[0]}); --resume goes on from there", soft_wrap=True
-        )
+    if not unfinished_runs(settings) or not has_digest_key(settings):
+        return None
+    found = find_unfinished(settings, identity_of(settings))
+    return None if found is None else found.folder
 
 
 def _as_json(result: RunResult) -> dict[str, object]:

@@ -4,9 +4,9 @@
 >>> [one.state for one in list_runs(load_settings("demo/settings.toml"))]  # doctest: +SKIP
 ['complete', 'cancelled']
 
-A run that was refused leaves no folder: why is in the state folder, until a run succeeds. That sentence may
-hold what the data hold, so that it stays where the ledger is, open to its owner alone: a scheduler gets the
-type of the error, never the sentence.
+A run that was refused for its tables or settings leaves no folder. Why one failed is in the state folder,
+until a run succeeds. That sentence may hold what the data hold, so that it stays where the ledger is, open to
+its owner alone: a scheduler gets the type of the error, never the sentence.
 """
 
 from __future__ import annotations
@@ -54,9 +54,7 @@ class ListedRun:
 
 def list_runs(settings: Settings) -> list[ListedRun]:
     """Return the campaign's runs that have a folder, oldest first."""
-    folders = [run.folder for run in complete_runs(settings)]
-    folders += [folder for folder in unfinished_runs(settings) if (folder / MANIFEST).is_file()]
-    found = [_listed(Run(folder, settings)) for folder in folders]
+    found = map(_listed, complete_runs(settings) + unfinished_runs(settings))
     return sorted(found, key=lambda one: one.name)
 
 
@@ -74,8 +72,8 @@ def state_of(manifest: dict[str, Any]) -> RunState:
 
 def _listed(run: Run) -> ListedRun:
     manifest = run.read_json(MANIFEST)
-    stages = tuple(manifest["stages"])
-    return ListedRun(run.final_name, state_of(manifest), manifest["started"], stages, run.folder)
+    started = manifest["started"]
+    return ListedRun(run.final_name, state_of(manifest), started, run.whole_stages, run.folder)
 
 
 def note_failure(state: Path, error: BaseException, why: str, *, campaign: str) -> None:

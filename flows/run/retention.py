@@ -1,4 +1,4 @@
-"""Which runs are kept: the newest always, others by number or by age; what outlives runs never goes.
+"""Which runs are kept: the newest, one to go on in, others by number or age; what outlives runs never goes.
 
 >>> from flows.run import limit_of
 >>> limit_of("30 days")
@@ -15,7 +15,15 @@ import shutil
 from datetime import UTC, datetime, timedelta
 
 from flows.run.history import complete_runs
-from flows.run.store import MANIFEST, Run
+from flows.run.listing import state_of
+from flows.run.store import (
+    MANIFEST,
+    Run,
+    find_unfinished,
+    has_digest_key,
+    identity_of,
+    unfinished_runs,
+)
 from flows.settings import Settings, SettingsError
 
 __all__ = ["limit_of", "prune_runs", "runs_to_prune"]
@@ -34,22 +42,23 @@ def limit_of(keep: int | str) -> int | timedelta:
 
 
 def runs_to_prune(settings: Settings, keep: int | str) -> list[Run]:
-    """Return the campaign's complete runs that may go, oldest first.
+    """Return the campaign's runs that may go, oldest first: complete ones, then those that did not end.
 
     Notes
     -----
-    **Guarantees.** (1) The newest complete run is kept, and so are all runs that did not end: `--resume`
-    may go on in them. (2) The run whose manifest shows the ledger at its longest is kept: by it a ledger
-    that was set back is noticed.
+    **Guarantees.** (1) The newest complete run is kept, and so is a run that did not end if it is at work,
+    or `--resume` goes on in it. (2) The run whose manifest shows the ledger at its longest is kept: by it
+    a ledger that was set back is noticed.
     """
-    limit, runs = limit_of(keep), complete_runs(settings)
+    limit, runs, left = limit_of(keep), complete_runs(settings), _left_behind(settings)
     if isinstance(limit, int):
         old = runs[:-limit]
     else:
         oldest = datetime.now(UTC) - limit
         old = [run for run in runs[:-1] if _ended(run) < oldest]
-    witness = max(runs, key=_ledger_rows, default=None)
-    return [run for run in old if witness is None or run.folder != witness.folder]
+    paid = [run for run in runs + left if _ledger_rows(run)]
+    witness = max(paid, key=_ledger_rows, default=None)
+    return [run for run in old + left if witness is None or run.folder != witness.folder]
 
 
 def prune_runs(settings: Settings, keep: int | str) -> list[Run]:
@@ -65,6 +74,20 @@ def prune_runs(settings: Settings, keep: int | str) -> list[Run]:
     for left in settings.runs.glob(f".pruned-*-{settings.name}*"):  # of a prune that was killed
         shutil.rmtree(left, ignore_errors=True)
     return gone
+
+
+def _left_behind(settings: Settings) -> list[Run]:
+    """Return runs that did not end, of other settings or inputs or older ones than `--resume` goes on in.
+
+    Without the key that their inputs were digested with, none is known to be one.
+    """
+    stopped = [
+        run for run in unfinished_runs(settings) if state_of(run.read_json(MANIFEST)) != "running"
+    ]
+    if not stopped or not has_digest_key(settings):
+        return []
+    resumed = find_unfinished(settings, identity_of(settings))
+    return [run for run in reversed(stopped) if resumed is None or run.folder != resumed.folder]
 
 
 def _ended(run: Run) -> datetime:

@@ -16,6 +16,7 @@ import os
 import platform
 import shutil
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -119,6 +120,11 @@ class Run:
         manifest = self.read_json(MANIFEST)
         self.write_json(MANIFEST, manifest | {"ledger": {"n_rows": n_rows, "seal": seal}})
 
+    @property
+    def whole_stages(self) -> tuple[str, ...]:
+        """Names of the stages whose outputs are whole, in their order."""
+        return tuple(self.read_json(MANIFEST)["stages"])
+
     def work(self) -> dict[str, Any]:
         """Return the digest of settings and inputs, and the code's versions."""
         manifest = self.read_json(MANIFEST)
@@ -146,7 +152,7 @@ class Run:
         self.write_json(MANIFEST, self.read_json(MANIFEST) | {"state": state, "ended": ended})
 
     def discard(self) -> None:
-        """Remove the folder of a run that was refused."""
+        """Remove the folder of a run that was refused, and of which nothing is worth keeping."""
         shutil.rmtree(self.folder)
 
 
@@ -161,6 +167,8 @@ def open_run(settings: Settings, *, resume: bool = False) -> Run:
     wanted = identity_of(settings)
     run = find_unfinished(settings, wanted) if resume else None
     if run is not None:
+        asked = {"identity": wanted, "settings": settings.model_dump(mode="json")}
+        run.write_json(MANIFEST, run.read_json(MANIFEST) | asked)  # of another budget, perhaps
         run.begin()
         return run
     try:
@@ -180,14 +188,31 @@ def find_unfinished(settings: Settings, identity: str) -> Run | None:
 
     One on which another process of this machine is at work has not died: two would write one folder.
     """
-    for folder in unfinished_runs(settings):
-        run = Run(folder, settings)
-        manifest = run.read_json(MANIFEST) if (folder / MANIFEST).is_file() else None
-        if manifest is None or manifest["identity"] != identity:
+    for run in unfinished_runs(settings):
+        manifest = run.read_json(MANIFEST)
+        if is_at_work(manifest) and manifest["process"]["pid"] != os.getpid():
             continue
-        if not is_at_work(manifest) or manifest["process"]["pid"] == os.getpid():
+        if _goes_on(run, identity):
             return run
     return None
+
+
+def _goes_on(run: Run, identity: str) -> bool:
+    """Return whether a run that did not end began on its present settings and on inputs of this identity.
+
+    The budget may be another as long as the run has published nothing: what it found depends on none.
+    """
+    manifest, privacy = run.read_json(MANIFEST), run.settings.privacy
+    begun = manifest["settings"]["privacy"]
+    if manifest["identity"] == identity:
+        return True
+    if privacy is None or begun is None or begun["epsilon"] == privacy.epsilon:
+        return False
+    under_it = privacy.model_copy(update={"epsilon": begun["epsilon"]})
+    same = manifest["identity"] == identity_of(
+        run.settings.model_copy(update={"privacy": under_it})
+    )
+    return same and not (run.folder / "proportions.json").is_file()
 
 
 def is_at_work(manifest: dict[str, Any]) -> bool:
@@ -204,9 +229,19 @@ def is_at_work(manifest: dict[str, Any]) -> bool:
     return True
 
 
-def unfinished_runs(settings: Settings) -> list[Path]:
-    """Return the folders of this campaign's runs that did not end, newest first."""
-    return sorted(settings.runs.glob(f"{PARTIAL}*-{settings.name}*"), reverse=True)
+def unfinished_runs(settings: Settings) -> list[Run]:
+    """Return this campaign's runs that did not end, newest first.
+
+    Its name may be a part of another's: the manifest says whose a run is. One that died before it wrote
+    a manifest holds nothing.
+    """
+    found = []
+    for path in settings.runs.glob(f"{PARTIAL}*-{settings.name}*/{MANIFEST}"):
+        run = Run(path.parent, settings)
+        with suppress(FileNotFoundError):  # it has just ended
+            if run.read_json(MANIFEST)["name"] == settings.name:
+                found.append(run)
+    return sorted(found, key=lambda run: run.folder, reverse=True)
 
 
 def _new_folder(settings: Settings) -> Path:

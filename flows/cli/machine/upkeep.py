@@ -39,7 +39,7 @@ def prune(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only say which would go")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Remove old runs of a campaign: never the newest, one that did not end, or the state folder."""
+    """Remove old runs of a campaign: never the newest, one that --resume goes on in, or the state folder."""
     with mistakes():
         from flows.run import prune_runs, runs_to_prune  # the rooms, for this command only
         from flows.settings import SettingsError, load_settings

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import csv
 import json
+import os
+import platform
 import shutil
 import sqlite3
 from pathlib import Path
@@ -15,6 +17,7 @@ from typer.testing import CliRunner
 
 from flows.aggregators import AGGREGATORS, ORDERED
 from flows.cli import app
+from flows.run import open_run
 from flows.settings import load_settings
 from tests.flows.campaign import write_small_campaign
 
@@ -104,11 +107,19 @@ def test_json_is_one_object_for_machines(tmp_path: Path) -> None:
     assert found["stages"][0]["stage"] == "read_and_check"
 
 
-def test_an_unfinished_run_is_pointed_out(finished: Path) -> None:
-    (finished / "runs" / ".partial-20260101T000000Z-small").mkdir()
-    told = invoke("run", str(finished / "settings.toml"), "--no-prefect")
-    assert "an earlier run did not end" in told.output
-    (finished / "runs" / ".partial-20260101T000000Z-small").rmdir()
+def test_an_unfinished_run_is_pointed_out_where_resume_goes_on_in_it(tmp_path: Path) -> None:
+    """And nowhere else: not where an input has changed since, nor while it is at work."""
+    path = write_small_campaign(tmp_path)
+    path.write_text('name = "bare"\n[input]\nlabels = "labels.csv"\n', encoding="utf-8")
+    run = open_run(load_settings(path))
+    run.stop("cancelled")
+    words = ("run", str(path), "--no-prefect", "--again")
+    assert "an earlier run did not end" in invoke(*words).output
+    manifest = run.read_json("manifest.json")
+    at_work = {"state": "running", "process": {"host": platform.node(), "pid": os.getppid()}}
+    for changed in ({"identity": "another"}, at_work):
+        run.write_json("manifest.json", manifest | changed)
+        assert "an earlier run did not end" not in invoke(*words).output
 
 
 def test_workers_are_ranked_with_a_verdict(finished: Path, tmp_path: Path) -> None:

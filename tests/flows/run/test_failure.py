@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import json
 import os
@@ -11,19 +12,28 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.cli import app
-from flows.pipeline import run_pipeline
+from flows.files import OutputError
+from flows.pipeline import Step, run_pipeline, run_stage
 from flows.run import (
     LAST_FAILURE,
+    PARTIAL,
+    Run,
     find_unfinished,
     forget_failure,
+    identity_of,
     last_failure,
+    list_runs,
     note_failure,
     open_run,
+    prune_runs,
+    unfinished_runs,
 )
-from flows.settings import load_settings
-from flows.stages import KEPT
+from flows.settings import Settings, SettingsError, load_settings
+from flows.spending import open_state
+from flows.stages import KEPT, Stage
 from flows.tables import TableError
-from tests.flows.campaign import write_small_campaign
+from privacy import BudgetError, LedgerError
+from tests.flows.campaign import toy_settings, write_small_campaign
 
 
 def test_why_a_run_failed_is_kept_until_one_succeeds(tmp_path: Path) -> None:
@@ -103,3 +113,166 @@ def test_a_failure_is_of_its_own_campaign(tmp_path: Path) -> None:
     assert last_failure(tmp_path, "posts") == last_failure(tmp_path)
     forget_failure(tmp_path, "posts")
     assert last_failure(tmp_path) is None
+
+
+def stops_at(name: str, stopped: BaseException) -> Step:
+    """Run stages until one is reached, and stop there."""
+
+    def step(stage: Stage, run: Run) -> str:
+        if stage.name == name:
+            raise stopped
+        return run_stage(stage, run)
+
+    return step
+
+
+def left_by(settings: Settings) -> list[tuple[str, str]]:
+    """Name and state of each run that has a folder."""
+    return [(one.name, one.state) for one in list_runs(settings)]
+
+
+def bare(folder: Path) -> Settings:
+    """The small campaign without a release, whose runs take a moment."""
+    settings = load_settings(write_small_campaign(folder))
+    return settings.model_copy(update={"privacy": None, "model": None})
+
+
+@pytest.mark.parametrize(
+    "stopped",
+    [
+        OSError(errno.EIO, "Input/output error"),
+        OutputError("report.html: No space left on device"),
+        LedgerError("the ledger is locked"),
+        ValueError("operands could not be broadcast"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_what_is_whole_stays_where_neither_tables_nor_settings_are_to_blame(
+    tmp_path: Path, stopped: Exception
+) -> None:
+    settings = bare(tmp_path)
+    with pytest.raises(type(stopped)):
+        run_pipeline(settings, step=stops_at("write_report", stopped))
+    ((name, state),) = left_by(settings)
+    assert state == "failed"
+    assert run_pipeline(settings, resume=True).folder.name == name
+
+
+@pytest.mark.parametrize(
+    ("stage", "stopped"),
+    [
+        ("read_and_check", OSError(errno.EIO, "Input/output error")),
+        ("aggregate", SettingsError("report.archetypes must be left out with 10,000 classes")),
+    ],
+    ids=["nothing whole", "refused"],
+)
+def test_a_run_with_nothing_whole_or_refused_for_its_settings_leaves_no_folder(
+    tmp_path: Path, stage: str, stopped: Exception
+) -> None:
+    settings = bare(tmp_path)
+    with pytest.raises(type(stopped)):
+        run_pipeline(settings, step=stops_at(stage, stopped))
+    assert list(settings.runs.iterdir()) == []
+
+
+def test_no_error_takes_from_a_resumed_run_what_was_whole(tmp_path: Path) -> None:
+    settings = bare(tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        run_pipeline(settings, step=stops_at("aggregate", KeyboardInterrupt()))
+    ((name, state),) = left_by(settings)
+    assert state == "cancelled"
+    with pytest.raises(SettingsError):
+        run_pipeline(settings, step=stops_at("aggregate", SettingsError("no")), resume=True)
+    assert left_by(settings) == [(name, "failed")]
+
+
+def test_a_disk_that_is_full_does_not_hide_why_a_run_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OutputError("manifest.json: No space left on device")
+
+    monkeypatch.setattr(Run, "stop", full)
+    with pytest.raises(ZeroDivisionError):
+        run_pipeline(bare(tmp_path), step=stops_at("aggregate", ZeroDivisionError()))
+
+
+def test_a_run_that_the_budget_does_not_cover_goes_on_once_it_is_larger(tmp_path: Path) -> None:
+    """From its last whole stage, and its manifest then says the larger budget."""
+    path = write_small_campaign(tmp_path)
+    path.write_text(path.read_text().replace("epsilon = 20.0", "epsilon = 10.0"))
+    run_pipeline(load_settings(path))
+    labels = tmp_path / "labels.csv"
+    labels.write_text(labels.read_text().replace(",a\n", ",c\n"))
+    with pytest.raises(BudgetError):
+        run_pipeline(load_settings(path))
+    name, state = left_by(load_settings(path))[-1]
+    assert state == "failed"
+    with open_state(tmp_path / "state") as ledger:
+        ledger.change_budget("small", epsilon=20.0, delta=0.0)
+    path.write_text(path.read_text().replace("epsilon = 10.0", "epsilon = 20.0"))
+    larger = load_settings(path)
+    result = run_pipeline(larger, step=only_after("aggregate"), resume=True)
+    assert result.folder.name == name
+    manifest = result.run.read_json("manifest.json")
+    assert manifest["identity"] == identity_of(larger)
+    assert manifest["settings"]["privacy"]["epsilon"] == 20.0
+
+
+def only_after(name: str) -> Step:
+    """Run stages, none of which is to be begun up to this one."""
+    waits = True
+
+    def step(stage: Stage, run: Run) -> str:
+        nonlocal waits
+        assert not waits or run.finished(stage.name) is not None
+        waits = waits and stage.name != name
+        return run_stage(stage, run)
+
+    return step
+
+
+def test_a_run_that_has_published_goes_on_under_its_own_budget_alone(tmp_path: Path) -> None:
+    settings = toy_settings(tmp_path)
+    larger = toy_settings(tmp_path, privacy={"epsilon": 8.0})
+    other = toy_settings(tmp_path, privacy={"epsilon": 8.0, "proportions_epsilon": 2.0})
+    run = open_run(settings)
+    assert find_unfinished(larger, identity_of(larger)) is not None
+    assert find_unfinished(other, identity_of(other)) is None
+    run.write_json("proportions.json", {})
+    assert find_unfinished(larger, identity_of(larger)) is None
+    assert find_unfinished(settings, identity_of(settings)) is not None
+
+
+def test_a_run_that_did_not_end_is_its_own_campaigns(tmp_path: Path) -> None:
+    """Whose name may be a part of another's."""
+    short, long = (
+        toy_settings(tmp_path).model_copy(update={"name": name}) for name in ("m", "m-shop")
+    )
+    run = open_run(long)
+    (short.runs / f"{PARTIAL}20260101T000000Z-m").mkdir()  # died before it wrote a manifest
+    assert unfinished_runs(short) == []
+    assert left_by(short) == []
+    assert [one.folder for one in unfinished_runs(long)] == [run.folder]
+
+
+def test_runs_that_nothing_goes_on_in_are_pruned(tmp_path: Path) -> None:
+    """Of other settings, and older ones of these; never one at work, or another campaign's."""
+    settings, other = toy_settings(tmp_path), toy_settings(tmp_path, seed=1)
+    stopped = [open_run(one) for one in (other, settings, settings)]
+    for run in stopped:
+        run.stop("failed")
+    at_work = open_run(other)
+    named_alike = open_run(settings.model_copy(update={"name": "toy-2"}))
+    named_alike.stop("failed")
+    assert {run.folder for run in prune_runs(settings, 1)} == {one.folder for one in stopped[:2]}
+    left = {stopped[2].folder, at_work.folder, named_alike.folder}
+    assert set(settings.runs.iterdir()) == left
+
+
+def test_the_ledgers_witness_is_kept_though_nothing_goes_on_in_it(tmp_path: Path) -> None:
+    settings = toy_settings(tmp_path)
+    run = open_run(toy_settings(tmp_path, seed=1))
+    run.keep_head(3, "seal")
+    run.stop("failed")
+    assert prune_runs(settings, 1) == []
