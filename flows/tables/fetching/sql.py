@@ -28,6 +28,7 @@ __all__ = ["fetch", "is_ordered"]
 BATCH = 50_000  # rows in memory at a time
 HOW: dict[str, Any] = {"stream_results": True, "no_parameters": True, "postgresql_readonly": True}
 READS = re.compile(r"(?:\s+|--[^\n]*\n|/\*.*?\*/)*(?:select|with|values|table)\b", re.S | re.I)
+QUERY_ONLY = "PRAGMA query_only = ON"  # SQLite commits what a statement that begins with WITH does
 CELLS = (bool, int, float, Decimal, date, datetime, time)
 
 
@@ -53,8 +54,9 @@ def fetch(query: Path, url_env: str | None, output: Path) -> None:
 
     Notes
     -----
-    **Guarantees.** Nothing is changed in the database: the statement's transaction is never
-    committed. At most a batch of rows is in memory. No message holds the address.
+    **Guarantees.** Nothing is changed in the database: SQLite and PostgreSQL refuse to write, and the
+    statement's transaction is never committed. At most a batch of rows is in memory. No message holds the
+    address.
     """
     sql = _statement(query)
     try:
@@ -66,11 +68,12 @@ def fetch(query: Path, url_env: str | None, output: Path) -> None:
             "(crowdassay[postgres] brings psycopg)"
         ) from None
     try:
-        with (
-            engine.connect() as connection,
-            closing(connection.execution_options(**HOW).exec_driver_sql(sql)) as rows,
-        ):
-            _write(query, list(rows.keys()), rows.partitions(BATCH), output)
+        with engine.connect() as connection:
+            if engine.dialect.name == "sqlite":
+                connection.exec_driver_sql(QUERY_ONLY)
+            reading = connection.execution_options(**HOW)
+            with closing(reading.exec_driver_sql(sql)) as rows:
+                _write(query, list(rows.keys()), rows.partitions(BATCH), output)
     except SQLAlchemyError as error:
         raise TableError(f"{query.name}: {_report(error)}") from None
 

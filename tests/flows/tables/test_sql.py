@@ -111,9 +111,16 @@ def test_what_is_no_query_is_refused_and_changes_nothing(
     assert count(database) == len(ROWS)
 
 
-def test_a_query_that_would_write_changes_nothing(database: str, tmp_path: Path) -> None:
-    """On PostgreSQL it is refused; SQLite has no such statement, and refuses too."""
-    sql = "WITH gone AS (DELETE FROM crowd RETURNING who) SELECT who FROM gone"
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "WITH gone AS (DELETE FROM crowd RETURNING who) SELECT who FROM gone",
+        "WITH x AS (SELECT 1) DELETE FROM crowd",
+        "WITH x AS (SELECT 1) DELETE FROM crowd RETURNING who, item, said",
+        "WITH x AS (SELECT 1) INSERT INTO crowd SELECT who, item, said FROM crowd",
+    ],
+)
+def test_a_query_that_would_write_changes_nothing(database: str, tmp_path: Path, sql: str) -> None:
     with pytest.raises(TableError, match="the database refuses"):
         fetch(query(tmp_path, sql), VARIABLE, tmp_path / "out.parquet")
     assert count(database) == len(ROWS)
