@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import BinaryIO, NamedTuple
 
 import numpy as np
@@ -191,7 +192,7 @@ def open_source(
     columns
         Columns that are taken from several files; their other columns may differ.
     optional
-        Columns that are taken as well from those of several files that have them.
+        Columns that are taken as well if some of several files have them; blank in the others.
     folder
         Folder in which a table is made, whole or not at all.
     url_env
@@ -250,8 +251,9 @@ def opened_alone(
 
 
 class _Part(NamedTuple):
-    """Of one file: its number of rows, and what is not plain, in words."""
+    """Of one file: its columns, its number of rows, and what is not plain, in words."""
 
+    names: tuple[str, ...]
     n_rows: int
     read_as: str
 
@@ -270,16 +272,23 @@ def _join(
     path: Path,
     reading: Reading,
 ) -> Iterator[_Part]:
-    """Write the rows of several files into one, every cell as its text; yield what each file had."""
-    every = (*columns, *optional)
-    schema = pa.schema([(name, pa.string()) for name in every])
-    part = path.with_name(f"{path.name}.part")
-    with pq.ParquetWriter(path, schema) as writer:
-        for file in files:
-            yield _write_text(file, tuple(columns), every, part, reading)
-            for batch in pq.ParquetFile(part).iter_batches(BATCH):
-                writer.write_batch(batch.cast(schema))
-            part.unlink()
+    """Write the rows of several files into one, every cell as its text; yield what each file had.
+
+    Optional columns that no file has are left out.
+    """
+    every, held = (*columns, *optional), set[str]()
+    with TemporaryDirectory(prefix=".parts-", dir=path.parent) as folder:
+        aside = [Path(folder) / f"{at}.parquet" for at in range(len(files))]
+        for file, one in zip(files, aside, strict=True):
+            part = _write_text(file, tuple(columns), every, one, reading)
+            held.update(part.names)
+            yield part
+        schema = pa.schema([(name, pa.string()) for name in every if name in held])
+        with pq.ParquetWriter(path, schema) as writer:
+            for one in aside:
+                for batch in pq.ParquetFile(one).iter_batches(BATCH, columns=schema.names):
+                    writer.write_batch(batch.cast(schema))
+                one.unlink()
 
 
 def _write_text(
@@ -298,7 +307,8 @@ def _write_text(
         )
         rows = f"SELECT {cells} FROM raw"
         connection.execute(f"COPY ({rows}) TO {literal(str(path))} (FORMAT parquet)")
-        return _Part(opened.query("SELECT count(*) FROM raw")[0][0], opened.read_as)
+        n_rows = opened.query("SELECT count(*) FROM raw")[0][0]
+        return _Part(opened.names, n_rows, opened.read_as)
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,11 +351,13 @@ def open_sources(inputs: InputSettings, folder: Path, *, key: bytes = b"") -> So
     if inputs.duplicates != "error" and is_fetched(inputs.labels):
         _check_ordered(inputs)
     seconds = [inputs.seconds] if inputs.seconds else []
+    label, or_else = (["label"], []) if inputs.several is None else ([], ["label", "labels"])
     columns = {
-        "labels": ["worker", "task", "label", *seconds],
-        "gold": ["task", "label"],
-        "reference": ["task", "label", "model"],
+        "labels": ["worker", "task", *label, *seconds],
+        "gold": ["task", *label],
+        "reference": ["task", "label"],
     }
+    optional = {"labels": ["kind", *or_else], "gold": or_else, "reference": ["model"]}
     found: dict[str, list[Source]] = {role: [] for role in ROLES}
     described = []
     for role, path in input_paths(inputs):
@@ -355,8 +367,8 @@ def open_sources(inputs: InputSettings, folder: Path, *, key: bytes = b"") -> So
             name = f"{role}-{len(found[role]) + 1}" if found[role] else role
             opened = open_source(
                 name, path, columns=columns.get(role, ()),
-                optional=("kind",) if role == "labels" else (), folder=folder,
-                url_env=inputs.url_env, files=one, reading=reading_of(inputs, role),
+                optional=optional.get(role, ()), folder=folder, url_env=inputs.url_env, files=one,
+                reading=reading_of(inputs, role),
             )  # fmt: skip
             found[role].append(opened)
         if is_fetched(path):

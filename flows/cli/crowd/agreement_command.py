@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -25,6 +24,7 @@ from flows.cli.root import (
     app,
     mistakes,
     number_cell,
+    one_table,
     print_line,
     reading_of_options,
     show_rows,
@@ -195,14 +195,12 @@ def groups_of(names: np.ndarray, tasks: Path) -> tuple[np.ndarray, np.ndarray]:
     """Return the names of groups, and each task's code among them; -1 for tasks that the table lacks."""
     import numpy as np  # DuckDB and pydantic, for this command only
 
-    from flows.settings import GroupSettings, input_settings
-    from flows.tables import list_tasks, open_sources, open_table
+    from flows.settings import GroupSettings
+    from flows.tables import AS_FOUND, list_tasks, open_table
 
-    with TemporaryDirectory(prefix="crowdassay-") as folder:
-        inputs = input_settings(labels=tasks, tasks=[tasks])
-        sources = open_sources(inputs, Path(folder))
-        tables = [open_table(source.table, ("task", "group")) for source in sources.tasks]
-        found, _, _ = list_tasks(tables, GroupSettings())
+    needed = ("task", "group")
+    with one_table(tasks, needed, AS_FOUND, tell=False) as file:
+        found, _, _ = list_tasks([open_table(file, needed)], GroupSettings())
     at = np.minimum(np.searchsorted(found.names, names), len(found.names) - 1)
     known = found.names[at] == names
     return found.group_names, np.where(known, found.group[at], -1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from importlib import import_module
 from pathlib import Path
 
@@ -66,6 +67,26 @@ def test_it_writes_alpha_kappas_classes_groups_models_and_pairs(columns: tuple) 
     assert {of for measure, of in found if measure == "nominal alpha"} == {
         "all labels", "class 1", "class 2", "class 3", "group even", "group odd"
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["tasks.tsv", "tasks.jsonl", "tasks"])
+def test_the_table_of_groups_is_read_in_every_format(columns: tuple, name: str) -> None:
+    header, *rows = Path("tasks.csv").read_text().splitlines()
+    if name == "tasks.tsv":
+        Path(name).write_text("\n".join([header, *rows]).replace(",", "\t"))
+    elif name == "tasks.jsonl":
+        pairs = (row.split(",") for row in rows)
+        Path(name).write_text(
+            "\n".join(json.dumps({"task": task, "group": group}) for task, group in pairs)
+        )
+    else:
+        Path(name).mkdir()
+        for at in range(2):
+            (Path(name) / f"{at}.csv").write_text("\n".join([header, *rows[at::2]]))
+    for tasks, output in ((name, "one.csv"), ("tasks.csv", "other.csv")):
+        told = invoke("labels.csv", "--tasks", tasks, "--output", output)
+        assert told.exit_code == 0, told.output
+    assert Path("one.csv").read_text() == Path("other.csv").read_text()
 
 
 def test_it_says_whether_a_model_may_stand_in_for_people(columns: tuple) -> None:

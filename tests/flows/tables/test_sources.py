@@ -11,9 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.settings import InputSettings
+from flows.tables.columns import read_multilabels
 from flows.tables.refusals import TableError
 from flows.tables.sources import Sources, find_files, open_sources
-from flows.tables.tables import read_gold, read_labels
+from flows.tables.tables import read_gold, read_labels, read_reference
 from quality import CrowdLabels
 
 HEADER = "worker,task,label"
@@ -164,6 +165,46 @@ def test_seconds_are_read_from_all_files(tmp_path: Path) -> None:
     write(tmp_path / "labels" / "2.csv", ["w2,t1,b,4,x"], header)
     sources = opened(tmp_path / "labels", tmp_path / "run", seconds="seconds")
     assert pq.read_table(sources.labels.table).column("seconds").to_pylist() == ["3", "4"]
+
+
+def test_a_column_that_a_table_need_not_have_is_kept_where_a_file_has_it(tmp_path: Path) -> None:
+    write(tmp_path / "kinds" / "1.csv", ["w1,t1,a,model"], f"{HEADER},kind")
+    write(tmp_path / "kinds" / "2.csv", DAY_2)
+    write(tmp_path / "days" / "1.csv", DAY_1)
+    write(tmp_path / "days" / "2.csv", DAY_2)
+    named = pq.read_table(opened(tmp_path / "kinds", tmp_path / "run").labels.table)
+    assert named.column("kind").to_pylist() == ["model", None, None, None]
+    plain = pq.read_table(opened(tmp_path / "days", tmp_path / "run").labels.table)
+    assert plain.column_names == ["worker", "task", "label"]
+
+
+@pytest.mark.parametrize("name", ["answers.tsv", "answers.jsonl", "answers"])
+def test_answers_of_one_model_need_not_name_it_in_any_format(
+    days: Path, tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / name
+    if path.suffix == ".tsv":
+        write(path, ["t1\ta"], header="task\tlabel")
+    elif path.suffix == ".jsonl":
+        write(path, [], header='{"task": "t1", "label": "a"}')
+    else:
+        write(path / "1.csv", ["t1,a"], header="task,label")
+        write(path / "2.csv", ["t2,a"], header="task,label")
+    sources = opened(days, tmp_path / "run", reference=path)
+    assert sources.reference is not None
+    assert set(read_reference(sources.reference.table, classes=None).model.tolist()) == {""}
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("key", ["label", "labels"])
+def test_sets_are_under_either_key_in_one_file_and_in_several(
+    tmp_path: Path, key: str, parts: int
+) -> None:
+    rows = [f'{{"worker": "w{at}", "task": "t1", "{key}": ["a", "b"]}}' for at in range(4)]
+    for at in range(parts):
+        write(tmp_path / "sets" / f"{at}.jsonl", rows[at + parts :: parts], header=rows[at])
+    sources = opened(tmp_path / "sets", tmp_path / "run", several="|")
+    assert read_multilabels(sources.labels.table).classes.tolist() == ["a", "b"]
 
 
 def test_files_on_their_way_in_are_passed_over(days: Path) -> None:
