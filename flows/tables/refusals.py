@@ -6,16 +6,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
 from flows.choices import Duplicates
 
+if TYPE_CHECKING:
+    from quality import LabelError
+
 __all__ = [
-    "ROW", "TableError", "cell", "literal", "number", "quote", "refuse_blanks", "refuse_duplicates",
-    "refuse_outside", "text_of_cell",
+    "ROW", "TableError", "cell", "literal", "number", "placed", "quote", "refuse_blanks",
+    "refuse_duplicates", "refuse_outside", "text_of_cell",
 ]  # fmt: skip
 
 SHOWN = 3  # faulty rows named in one message
@@ -89,6 +93,17 @@ def refuse_outside(
         raise TableError(
             f"{table.file}, {_rows(unknown)}, column {column}: {unknown[0][1]!r} is not among the {what}"
         )
+
+
+def placed(file: str, error: LabelError) -> str:
+    """Return what is wrong with labels as a sentence with their file, whose rows count from 1."""
+    if error.row is None:
+        return f"{file}: {error}"
+    pair = re.match(r"rows (\d+) and (\d+) \(counted from 0\) ", str(error))
+    if pair is not None:
+        return f"{file}, rows {int(pair[1]) + 1}, {int(pair[2]) + 1} {str(error)[pair.end() :]}"
+    reason = str(error).replace(f" at row {error.row} (counted from 0)", "")
+    return f"{file}, row {error.row + 1}: {reason}"
 
 
 def _rows(rows: Sequence[tuple[Any, ...]]) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from flows.tables.dialect import AS_FOUND, Reading
-from flows.tables.refusals import TableError, refuse_blanks
+from flows.tables.refusals import TableError, placed, refuse_blanks
 from flows.tables.text_table import TextTable, open_table
 from quality import Comparisons, LabelError, encode_comparisons
 
@@ -51,17 +51,9 @@ def read_comparisons(path: Path, reading: Reading = AS_FOUND) -> Comparisons:
             question=None if asked is None else column[asked],
         )  # fmt: skip
     except LabelError as error:
-        raise TableError(_placed(path.name, error)) from None
+        raise TableError(placed(path.name, error)) from None
 
 
 def _one_of(table: TextTable, names: tuple[str, ...]) -> str | None:
     """Return the first of the names that is a column."""
     return next((name for name in names if name in table.names), None)
-
-
-def _placed(file: str, error: LabelError) -> str:
-    """Return the sentence with the file and its row, which count from 1."""
-    if error.row is None:
-        return f"{file}: {error}"
-    reason = str(error).replace(f" at row {error.row} (counted from 0)", "")
-    return f"{file}, row {error.row + 1}: {reason}"

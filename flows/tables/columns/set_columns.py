@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Int8
 
 from flows.tables.dialect import AS_FOUND, Reading
-from flows.tables.refusals import TableError, refuse_blanks
+from flows.tables.refusals import TableError, placed, refuse_blanks
 from flows.tables.text_table import TextTable, open_table
 from quality import LabelError, MultiLabels, encode_gold_sets, encode_multilabels
 
@@ -74,7 +74,7 @@ def read_multilabels(
                 f"a class must not hold {split!r}, which stands between the classes of a cell, got "
                 f"{broken!r}: rename it, or let another sign stand between them"
             ) from None
-        raise TableError(_placed(path.name, error)) from None
+        raise TableError(placed(path.name, error)) from None
 
 
 def read_gold_sets(
@@ -108,10 +108,10 @@ def read_gold_sets(
     try:
         return encode_gold_sets(answers, tasks, cells)
     except LabelError as error:
-        reason = str(error).replace(f" at row {error.row} (counted from 0)", "")
-        if one_row_each or error.row is None:  # what was joined is no row of the file
+        if one_row_each:  # what was joined is no row of the file
+            reason = str(error).replace(f" at row {error.row} (counted from 0)", "")
             raise TableError(f"{path.name}: {reason}") from None
-        raise TableError(f"{path.name}, row {error.row + 1}: {reason}") from None
+        raise TableError(placed(path.name, error)) from None
 
 
 def _names(table: TextTable, *columns: str) -> dict[str, list[str]]:
@@ -158,11 +158,3 @@ def _trimmed(file: str, number: int, name: Any) -> str:
             f"{file}, row {number}: a class in the list is blank; name it or leave it out"
         )
     return text
-
-
-def _placed(file: str, error: LabelError) -> str:
-    """Return the sentence with the file, whose rows count from 1."""
-    if error.row is None:
-        return f"{file}: {error}"
-    reason = str(error).replace(f" at row {error.row} (counted from 0)", "")
-    return f"{file}, row {error.row + 1}: {reason.replace(' (counted from 0)', '')}"

@@ -58,7 +58,10 @@ def test_an_empty_list_is_an_answer(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("worker,task\na,t\n", "must have a column label"),
-        ("worker,task,label\na,t,x|y\na,t,z\n", "answers.csv, row 2: rows 0 and 1"),
+        (
+            "worker,task,label\na,t,x|y\na,t,z\n",
+            "answers.csv, rows 1, 2 hold answers of one worker",
+        ),
         ("worker,task,label\na,t,x|y\nb,t,\n", "row 2, column label: the cell is blank"),
         ("worker,task,label\n,t,x|y\n", "row 1, column worker: the cell is blank"),
     ],
