@@ -18,13 +18,14 @@ import gzip
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from io import BufferedIOBase
 from itertools import islice
 from pathlib import Path
 
 from flows.files import encoding_by_mark
 from flows.tables.refusals import TableError
 
-__all__ = ["AS_FOUND", "Dialect", "Reading", "sniff", "utf8_copy"]
+__all__ = ["AS_FOUND", "Dialect", "Reading", "sniff", "unzipped", "utf8_copy"]
 
 PREFIX = 2**19  # bytes looked at
 RECORDS = 200  # rows looked at
@@ -122,7 +123,7 @@ def sniff(path: Path, reading: Reading) -> Dialect:
     TableError
         If the file is not text in the encoding given or found, or has no header.
     """
-    with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
+    with unzipped(path) as file:
         start = file.read(PREFIX)
     encoding = _encoding_of(start, reading.encoding)
     text = _decoded(start, encoding, path, whole=len(start) < PREFIX)
@@ -269,16 +270,21 @@ def _has_decimal_commas(found: Dialect, rows: Sequence[Sequence[str]]) -> bool:
     return False
 
 
+def unzipped(path: Path) -> BufferedIOBase:
+    """Open a file of text to be read, through gzip where its name ends so."""
+    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
+
+
 def utf8_copy(path: Path, encoding: str, copy: Path) -> Path:
     """Write the file's text as UTF-8 without a mark to `copy`, a block at a time; return `copy`.
 
     Raises
     ------
     TableError
-        If the file is not text in the encoding.
+        If the file is not text in the encoding, or Python knows no encoding of that name.
     """
-    decoder, first = codecs.getincrementaldecoder(encoding)(), True
-    with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file, copy.open("wb") as out:
+    decoder, first = codecs.getincrementaldecoder(_known(encoding))(), True
+    with unzipped(path) as file, copy.open("wb") as out:
         try:
             while block := file.read(PREFIX):
                 text = decoder.decode(block)

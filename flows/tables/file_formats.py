@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 import duckdb
 
 from flows.files import encoding_by_mark
-from flows.tables.dialect import DECIMAL, Dialect, Reading, sniff, utf8_copy
+from flows.tables.dialect import DECIMAL, Dialect, Reading, sniff, unzipped, utf8_copy
 from flows.tables.refusals import TableError, literal, quote
 
 __all__ = ["FORMATS", "SUFFIXES", "Loaded", "format_of", "is_plain"]
@@ -95,9 +95,9 @@ def _json(
     connection: duckdb.DuckDBPyConnection, path: Path, reading: Reading, folder: Path
 ) -> Loaded:
     """Load records, one a line or in an array; a value with parts is its JSON text."""
-    with path.open("rb") as opened:
+    with unzipped(path) as opened:
         marked = reading.encoding or encoding_by_mark(opened.read(4))
-    file = path if marked is None else utf8_copy(path, marked, folder / f"text{path.suffix}")
+    file = path if marked is None else utf8_copy(path, marked, folder / "text.json")
     objects = f"read_json_objects({literal(str(file))})"
     other = connection.execute(f"SELECT 1 FROM {objects} WHERE json_type(json) != 'OBJECT' LIMIT 1")
     if other.fetchall():

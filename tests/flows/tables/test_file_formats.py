@@ -52,6 +52,14 @@ def write_as(folder: Path, suffix: str) -> Path:
     return path
 
 
+def write_encoded(path: Path, encoding: str) -> Path:
+    """Write the rows as records in an encoding."""
+    data = json.dumps([dict(zip(NEEDED, row, strict=True)) for row in ROWS], ensure_ascii=False)
+    text = data.encode(encoding)
+    path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
+    return path
+
+
 def read(labels: Path, folder: Path, **given: object) -> CrowdLabels:
     folder.mkdir(exist_ok=True)
     sources = open_sources(InputSettings.model_validate({"labels": labels, **given}), folder)
@@ -183,3 +191,21 @@ def test_json_that_is_no_table_is_refused(tmp_path: Path, text: str, told: str) 
 def test_an_address_is_refused_with_what_to_do() -> None:
     with pytest.raises(TableError, match="is not on this machine; fetch it first"):
         open_table(Path("https://example.org/labels.csv"), NEEDED)
+
+
+@pytest.mark.parametrize("name", ["labels.json", "labels.json.gz"])
+@pytest.mark.parametrize(
+    ("encoding", "given"),
+    [("utf-8", {"encoding": "utf-8"}), ("cp1252", {"encoding": "cp1252"}), ("utf-16", {})],
+)
+def test_records_are_read_in_an_encoding_given_or_marked_also_gzipped(
+    tmp_path: Path, name: str, encoding: str, given: dict[str, str]
+) -> None:
+    plain = read(write_as(tmp_path, ".csv"), tmp_path / "run")
+    assert same(plain, read(write_encoded(tmp_path / name, encoding), tmp_path / "run", **given))
+
+
+def test_an_encoding_that_python_does_not_know_is_refused_for_records_too(tmp_path: Path) -> None:
+    path = write_encoded(tmp_path / "labels.json", "utf-8")
+    with pytest.raises(TableError, match="encoding must be one that Python knows, .* 'nonsense'"):
+        read(path, tmp_path / "run", encoding="nonsense")
