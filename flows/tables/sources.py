@@ -104,9 +104,13 @@ def find_files(path: Path) -> tuple[Path, ...]:
         return (path,)
     if path.is_dir():
         return _tables_in(path)
-    if path.exists() or not glob.has_magic(str(path)):
+    folder = next((one for one in path.parents if one.is_dir()), Path())
+    pattern = str(path.relative_to(folder))
+    if path.exists() or not glob.has_magic(pattern):
         return (path,)
-    found = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
+    # a folder that is there has its own name, which may look like a pattern
+    names = glob.glob(str(Path(glob.escape(str(folder)), pattern)), recursive=True)
+    found = sorted(map(Path, names))
     files = tuple(one for one in found if one.is_file() and not _ignored(one))
     if not files:
         raise TableError(f"{path} matches no file; mend the pattern in the settings")

@@ -235,3 +235,16 @@ def test_no_table_at_all_is_refused(days: Path, tmp_path: Path) -> None:
 def test_a_files_name_that_looks_like_a_pattern_is_a_file(tmp_path: Path) -> None:
     path = write(tmp_path / "labels [1].csv", DAY_1)
     assert find_files(path) == (path,)
+
+
+def test_a_pattern_may_stand_below_a_folder_whose_name_looks_like_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "crowd [2026]"
+    days = tuple(write(folder / f"day [{at}]" / "labels.csv", DAY_1) for at in (1, 2))
+    assert find_files(folder / "*" / "labels.csv") == days
+    assert find_files(folder / "day [[]?[]]" / "*.csv") == days
+    assert find_files(folder / "day [1]" / "*.csv") == days[:1]
+    assert find_files(folder / "none.csv") == (folder / "none.csv",)
+    monkeypatch.chdir(folder)
+    assert find_files(Path("**/*.csv")) == (Path("day [1]/labels.csv"), Path("day [2]/labels.csv"))
