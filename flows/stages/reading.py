@@ -145,8 +145,7 @@ def _read_whole(run: Run, sources: Sources) -> Crowd:
     if tables:
         columns, subject = TaskColumns.of(inputs, run.settings.topics), inputs.subject
         if run.settings.topics is not None:
-            concepts = read_texts(tables, run.settings.topics.text)
-            run.write_table("topic_texts.parquet", arrow_table(concepts))
+            run.write_table("topic_texts.parquet", read_texts(tables, run.settings.topics.text))
         run.waits_for("the task tables")
         tasks = read_tasks(
             tables, groups, standardize=inputs.standardize, subject=subject, columns=columns

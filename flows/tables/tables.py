@@ -25,7 +25,7 @@ from jaxtyping import Bool, Float, Float64, Int
 
 from flows.choices import Duplicates
 from flows.settings import GroupSettings
-from flows.tables.arrow import arrow_array, release_memory
+from flows.tables.arrow import arrow_array, arrow_table, release_memory, text_column
 from flows.tables.columns import TaskColumns, features_of, read_matrix, standardized, with_places
 from flows.tables.dialect import AS_FOUND
 from flows.tables.file_formats import format_of
@@ -334,9 +334,12 @@ def _subjects_of(tables: Sequence[TextTable], subject: str) -> np.ndarray:
     return np.concatenate([table.columns(subject)[subject] for table in tables])
 
 
-def read_texts(paths: Sequence[Path], column: str) -> dict[str, np.ndarray]:
-    """Return tasks and their texts, sorted by task; raise TableError where a table has no such column."""
-    found: dict[str, list[np.ndarray]] = {"task": [], "text": []}
+def read_texts(paths: Sequence[Path], column: str) -> pa.Table:
+    """Return a table of task and text, sorted by task, a blank one empty.
+
+    Raise TableError where a table has no such column.
+    """
+    tasks, texts = list[np.ndarray](), list[pa.Array]()
     for path in paths:
         table = open_table(path, ("task",))
         if column not in table.names:
@@ -344,12 +347,13 @@ def read_texts(paths: Sequence[Path], column: str) -> dict[str, np.ndarray]:
                 f"{table.file} has no column {column!r}, which topics.text names; its columns are "
                 f"{', '.join(table.names[:8])}"
             )
-        cells = table.columns("task", column)
-        found["task"].append(cells["task"])
-        found["text"].append(cells[column])
-    task, text = (np.concatenate(found[name]) for name in ("task", "text"))
+        cells = table.texts("task", column)
+        tasks.append(text_column(cells["task"]))
+        texts.extend(cells[column].chunks)
+    task = np.concatenate(tasks)
     order = np.argsort(task, kind="stable")
-    return {"task": task[order], "text": text[order]}
+    text = pa.chunked_array(texts, pa.string()).take(arrow_array(order))
+    return arrow_table({"task": task[order], "text": text.fill_null("")})
 
 
 def read_gold(path: Path, *, classes: Sequence[str] | None) -> Gold:

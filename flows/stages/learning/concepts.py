@@ -43,10 +43,9 @@ def map_concepts(
 
     rows = pq.read_table(run.folder / "topic_texts.parquet")
     names = np.array(rows["task"].to_pylist(), dtype=np.str_)
-    texts = [text or "" for text in rows["text"].to_pylist()]
     counter = CountVectorizer(min_df=2, max_df=OFTEN, max_features=MAX_WORDS)
     try:
-        counts = counter.fit_transform(texts)
+        counts = counter.fit_transform(rows["text"].to_pylist())
     except ValueError:  # no word is in two tasks and in no more than half of them
         counts = None
     few = counts is None or np.count_nonzero(np.diff(counts.indptr)) < MIN_TEXTS

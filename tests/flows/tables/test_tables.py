@@ -18,7 +18,14 @@ from hypothesis import strategies as st
 from flows.settings import GroupSettings
 from flows.tables import guess_roles
 from flows.tables.refusals import TableError
-from flows.tables.tables import read_gold, read_labels, read_models, read_seconds, read_tasks
+from flows.tables.tables import (
+    read_gold,
+    read_labels,
+    read_models,
+    read_seconds,
+    read_tasks,
+    read_texts,
+)
 from flows.tables.text_table import column_names, open_table
 from quality import CrowdLabels, encode
 
@@ -114,6 +121,14 @@ def test_tasks_come_sorted_with_group_and_features(tmp_path: Path) -> None:
     assert table.group_names[table.group].tolist() == ["h", "g"]
     assert table.features.tolist() == [[1.0, 2.5], [3.0, 4.0]]
     assert table.feature_names == ("x0", "x1")
+
+
+def test_a_task_without_text_has_an_empty_one(tmp_path: Path) -> None:
+    (tmp_path / "t2.csv").write_text("task,text\nt3,a nail\nt2,\n")
+    (tmp_path / "t1.csv").write_text("task,text\nt1,none at all\n")
+    found = read_texts([tmp_path / "t2.csv", tmp_path / "t1.csv"], "text")
+    assert found["task"].to_pylist() == ["t1", "t2", "t3"]
+    assert found["text"].to_pylist() == ["none at all", "", "a nail"]
 
 
 def test_groups_may_come_from_the_name(tmp_path: Path) -> None:
