@@ -34,6 +34,7 @@ from flows.tables import (
     TableError,
     arrow_table,
     frame_table,
+    plain_table,
     typed_like,
 )
 from quality import corrected_shares
@@ -137,8 +138,9 @@ def assess(
 
     Notes
     -----
-    **Guarantees.** The arguments are not changed. Ids and labels of a data frame come back in the
-    types that they had. The same arguments give the same result. No file is left anywhere.
+    **Guarantees.** The arguments are not changed. Ids and labels come back in the types that they had in
+    the data frame `labels`, and as text where that is a file. The same arguments give the same result. No
+    file is left anywhere.
 
     Examples
     --------
@@ -158,7 +160,7 @@ def assess(
         )
     columns = {"worker": worker, "task": task, "label": label}
     with TemporaryDirectory(prefix="crowdassay-") as scratch:
-        folder, types = Path(scratch), dict[str, pa.DataType]()
+        folder, types = Path(scratch), dict[str, pa.DataType]()  # of the labels' columns
         given: dict[str, Any] = {"gold_sampling": gold_sampling, "duplicates": duplicates}
         for role, frame, needed in (
             ("labels", labels, NAMES),
@@ -183,14 +185,14 @@ def assess(
 def _on_disk(
     role: str, frame: Given, names: Mapping[str, str], folder: Path, types: dict[str, pa.DataType]
 ) -> Path:
-    """Return the path of a table, which for a data frame is a file made for it; note the columns' types."""
+    """Return the path of a table, which for a data frame is a file made for it; note the labels' types."""
     if isinstance(frame, str | os.PathLike):
         return Path(frame).absolute()
     table = frame_table(frame, names, what=role)
-    for name in names:
-        types.setdefault(name, table.schema.field(name).type)
+    if role == "labels":
+        types.update((name, table.schema.field(name).type) for name in names)
     path = folder / f"{role}.parquet"
-    pq.write_table(table, path)
+    pq.write_table(plain_table(table), path)
     return path
 
 

@@ -49,7 +49,14 @@ if TYPE_CHECKING:
         stream_features,
         task_texts,
     )
-    from flows.tables.data_frames import Frame, ResultTable, frame_table, result_table, typed_like
+    from flows.tables.data_frames import (
+        Frame,
+        ResultTable,
+        frame_table,
+        plain_table,
+        result_table,
+        typed_like,
+    )
     from flows.tables.dialect import AS_FOUND, Reading
     from flows.tables.fetching import fetch
     from flows.tables.output_tables import OUTPUT_SUFFIXES, inputs_of, table_file, write_table
@@ -158,6 +165,7 @@ __all__ = [
     "open_sources",
     "open_table",
     "opened_alone",
+    "plain_table",
     "quote",
     "read_comparisons",
     "read_gold",

@@ -29,7 +29,7 @@ from flows.tables.refusals import TableError
 if TYPE_CHECKING:
     from quality import CrowdLabels
 
-__all__ = ["Frame", "ResultTable", "frame_table", "result_table", "typed_like"]
+__all__ = ["Frame", "ResultTable", "frame_table", "plain_table", "result_table", "typed_like"]
 
 Frame: TypeAlias = Any
 """A table of a user: pandas, Polars, Arrow, a mapping of columns, or a list of rows that are mappings."""
@@ -113,7 +113,7 @@ class ResultTable:
 
 
 def frame_table(frame: Frame, names: Mapping[str, str], *, what: str) -> pa.Table:
-    """Return a user's data frame as an Arrow table whose columns have our names.
+    """Return a data frame as an Arrow table whose columns have our names and the types they came with.
 
     Parameters
     ----------
@@ -161,21 +161,41 @@ def frame_table(frame: Frame, names: Mapping[str, str], *, what: str) -> pa.Tabl
             )
     own = {theirs: name for name, theirs in names.items()}
     kept = [name for name in found if name in own or name not in names]
-    return pa.table({own.get(name, name): _plain(table.column(name)) for name in kept})
+    return pa.table({own.get(name, name): table.column(name) for name in kept})
+
+
+def plain_table(table: pa.Table) -> pa.Table:
+    """Return a table as a run reads it: whole numbers without a point, NaN as missing, no dictionaries.
+
+    Examples
+    --------
+    >>> plain_table(pa.table({"task": [7.0, 12.0], "x": [0.5, float("nan")]})).to_pydict()
+    {'task': [7, 12], 'x': [0.5, None]}
+    """
+    return pa.table({name: _plain(table.column(name)) for name in table.column_names})
 
 
 def typed_like(names: pa.ChunkedArray, source: pa.DataType) -> pa.ChunkedArray:
     """Return names, which a run reads as text, in the type that the caller's column had.
 
+    They stay text where one is no value of that type, as a declared class may be.
+
     Examples
     --------
     >>> typed_like(pa.chunked_array([["7", "12"]]), pa.int64()).to_pylist()
     [7, 12]
+    >>> typed_like(pa.chunked_array([["7", "none"]]), pa.int64()).to_pylist()
+    ['7', 'none']
     """
+    if pa.types.is_dictionary(source):
+        source = source.value_type
     numeric = pa.types.is_integer(source) or pa.types.is_floating(source)
-    if numeric or pa.types.is_boolean(source):
+    if not (numeric or pa.types.is_boolean(source)):
+        return names
+    try:
         return names.cast(source)
-    return names
+    except pa.ArrowInvalid:
+        return names
 
 
 def result_table(result: Any, labels: CrowdLabels, axis: str | None = None) -> ResultTable:

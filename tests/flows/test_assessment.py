@@ -62,6 +62,22 @@ def test_ids_and_labels_have_the_types_that_they_came_with(found: Assessment) ->
     assert coded.shares.arrow["class"].to_pylist() == [0, 1]
 
 
+def test_ids_have_the_types_of_the_labels_whatever_gold_and_tasks_have(tmp_path: Path) -> None:
+    """Whole floats stay floats, categories are what they stand for, and a file's ids are text."""
+    labels, truth = crowd()
+    floats = labels.astype({"item": "float32", "answer": "category"})
+    found = assess(floats, gold=truth[:9], filter={"n_workers": 0}, **NAMED)
+    assert found.consensus.arrow["task"].type == pa.float32()
+    assert found.next_labels.arrow["task"].to_pylist()[0].is_integer()
+    assert set(found.shares.arrow["class"].to_pylist()) == {"ham", "spam"}
+    path = tmp_path / "labels.csv"
+    plain = labels.set_axis(["worker", "task", "label"], axis=1)
+    plain.assign(task=[f"{task:03d}" for task in labels["item"]]).to_csv(path, index=False)
+    gold = {"task": truth["item"][:9], "label": truth["answer"][:9]}
+    names = assess(str(path), gold=gold, filter={"n_workers": 0}).consensus.arrow["task"]
+    assert sorted(names.to_pylist())[:2] == ["000", "001"]
+
+
 def test_a_sample_of_gold_corrects_the_shares_and_gives_intervals(found: Assessment) -> None:
     shares = found.shares.to_pandas()
     assert shares["share"].sum() == pytest.approx(1)

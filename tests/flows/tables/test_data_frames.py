@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from flows.tables import ResultTable, TableError, frame_table, result_table
+from flows.tables import ResultTable, TableError, frame_table, plain_table, result_table
 from quality import CrowdLabels, dawid_skene, encode, filter_dishonest, task_report, worker_report
 
 NAMES = {"worker": "who", "task": "task", "label": "label"}
@@ -40,7 +40,7 @@ class Streaming:
     ids=["columns", "pandas", "categories", "whole floats", "Arrow", "rows", "a stream"],
 )
 def test_a_users_table_is_read_with_our_names_whatever_made_it(frame: Any) -> None:
-    assert frame_table(frame, NAMES, what="labels").to_pydict() == WANTED
+    assert plain_table(frame_table(frame, NAMES, what="labels")).to_pydict() == WANTED
 
 
 def test_a_polars_frame_goes_in_and_comes_out() -> None:
@@ -52,14 +52,14 @@ def test_a_polars_frame_goes_in_and_comes_out() -> None:
 
 def test_nothing_and_no_number_are_missing_values() -> None:
     frame = pd.DataFrame({"who": ["ann", None], "task": [7.0, np.nan], "label": ["cat", "dog"]})
-    table = frame_table(frame, NAMES, what="labels")
+    table = plain_table(frame_table(frame, NAMES, what="labels"))
     assert table.to_pydict()["worker"] == ["ann", None]
     assert table.to_pydict()["task"] == [7, None]
 
 
 @pytest.mark.parametrize("values", [[0.5, 1.0], [np.inf, 1.0], [1e300, 1.0]])
 def test_numbers_that_are_not_whole_stay_as_they_are(values: list[float]) -> None:
-    assert frame_table({"x": values}, {}, what="tasks").to_pydict() == {"x": values}
+    assert plain_table(pa.table({"x": values})).to_pydict() == {"x": values}
 
 
 @pytest.mark.parametrize(
