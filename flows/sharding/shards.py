@@ -41,9 +41,9 @@ from flows.tables import (
     numbers_of,
     quote,
     read_parquet,
-    refuse_blanks,
     refuse_duplicates,
     refuse_outside,
+    refuse_vocabulary,
     release_memory,
     text_column,
     text_of_cell,
@@ -79,8 +79,7 @@ class ShardSource:
                 f"FROM (SELECT cell, {text_of_cell('cell')} AS name "
                 f"FROM (SELECT DISTINCT {column} AS cell FROM raw))"
             )
-            if self.table.query(f"SELECT count(*) FROM {column}s WHERE name IS NULL")[0][0]:
-                refuse_blanks(self.table, (column,))
+            refuse_vocabulary(self.table, f"{column}s", column)
         if classes is not None:
             self._declare(classes)
 

@@ -66,9 +66,9 @@ if TYPE_CHECKING:
         literal,
         number,
         quote,
-        refuse_blanks,
         refuse_duplicates,
         refuse_outside,
+        refuse_vocabulary,
         text_of_cell,
     )
     from flows.tables.sources import (
@@ -180,10 +180,10 @@ __all__ = [
     "read_tasks",
     "read_texts",
     "reading_of",
-    "refuse_blanks",
     "refuse_duplicates",
     "refuse_hollow",
     "refuse_outside",
+    "refuse_vocabulary",
     "release_memory",
     "result_table",
     "spelled_alike",

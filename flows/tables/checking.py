@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 from flows.choices import Duplicates
 from flows.tables.arrow import arrow_array
 from flows.tables.dialect import AS_FOUND, Reading
-from flows.tables.refusals import ROW, quote
+from flows.tables.refusals import MAX_LETTERS, ROW, quote
 from flows.tables.text_table import TextTable, open_table
 
 __all__ = [
@@ -165,6 +165,9 @@ def check_labels(
     for name in NAMES:
         remedy = "fill the cell or delete the row"
         faults.append(_rows_where(table, f"blank {name}", f"{quote(name)} IS NULL", name, remedy))
+        long = f"length({quote(name)}) > {MAX_LETTERS}"
+        what = f"{name} of more than {MAX_LETTERS:,} letters"
+        faults.append(_rows_where(table, what, long, name, "shorten it"))
     faults += _repeats(table, duplicates)
     header = " AND ".join(f"lower({quote(name)}) = '{name}'" for name in NAMES)
     remedy = "delete the row: files were put one behind another with their headers"
@@ -232,8 +235,11 @@ def _undeclared_models(table: TextTable) -> Finding:
     """Return how many workers have a model's name in a table that has no column of kinds."""
     found: tuple[str, ...] = ()
     if KIND not in table.names:
-        workers = table.query(f"SELECT worker FROM t GROUP BY worker ORDER BY min({ROW})")
-        found = like_models(np.array([worker or "" for (worker,) in workers], dtype=np.str_))
+        workers = table.query(
+            f"SELECT worker FROM t WHERE length(worker) <= {MAX_LETTERS} "
+            f"GROUP BY worker ORDER BY min({ROW})"
+        )
+        found = like_models(np.array([worker for (worker,) in workers], dtype=np.str_))
     remedy = f"say who is one: a column {KIND}, with model in their rows, or input.models"
     example = ", ".join(found[:SHOWN])
     return Finding("workers with a language model's name", len(found), "", example, remedy)

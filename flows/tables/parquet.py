@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flows.tables.arrow import numpy_array
+from flows.tables.refusals import MAX_LETTERS
 from flows.tables.text_table import Coded
 from quality.labels import Texts, array_texts, code_integers, code_texts, taken, text_array
 
@@ -35,8 +36,8 @@ def parquet_codes(path: Path, names: Sequence[str]) -> dict[str, Coded] | None:
     """Return columns of text or of integers as codes of their sorted names, rows in the file's order.
 
     Return None where they must be read the slow way, which trims cells and names faults: if the file
-    cannot be read, lacks a column or has no rows, or if a cell is missing, of another type, blank, not
-    UTF-8, holds a NUL, or begins or ends with what may be white space.
+    cannot be read, lacks a column or has no rows, or if a cell is missing, of another type, blank, too
+    long for a name, not UTF-8, holds a NUL, or begins or ends with what may be white space.
     """
     try:
         with pq.ParquetFile(path) as file:
@@ -129,9 +130,10 @@ def _code_dictionaries(chunks: Iterable[Any], n_rows: int) -> tuple[np.ndarray, 
 
 
 def _plain(names: Texts) -> Texts:
-    """Return the names; raise _NotPlain if one is blank or has white space to trim."""
+    """Return the names; raise _NotPlain if one is blank, may be too long, or has white space to trim."""
     letters, start = names
-    if not ((start[:-1] < start[1:]).all() and letters.all()):
+    length = np.diff(start)
+    if not (length.min() > 0 and length.max() <= MAX_LETTERS and letters.all()):
         raise _NotPlain
     if min(letters[start[:-1]].min(), letters[start[1:] - 1].min()) <= ord(" "):
         raise _NotPlain

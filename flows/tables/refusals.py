@@ -18,10 +18,13 @@ if TYPE_CHECKING:
     from quality import LabelError
 
 __all__ = [
-    "ROW", "TableError", "cell", "literal", "number", "placed", "quote", "refuse_blanks",
-    "refuse_duplicates", "refuse_outside", "text_of_cell",
+    "MAX_LETTERS", "ROW", "TableError", "cell", "literal", "number", "placed", "quote", "refuse_blanks",
+    "refuse_duplicates", "refuse_names", "refuse_outside", "refuse_vocabulary", "text_of_cell",
 ]  # fmt: skip
 
+MAX_LETTERS = (
+    4_000  # of a name: NumPy keeps four bytes for every letter of the longest, in each name
+)
 SHOWN = 3  # faulty rows named in one message
 ROW = '"row of the file"'  # the column of `t` that numbers its rows
 WHITE = r"[\t-\r\x1c-\x20\x{85}\p{Z}]*"  # what Python's str.isspace holds to be white space
@@ -54,6 +57,31 @@ def refuse_blanks(table: NumberedRows, columns: Sequence[str]) -> None:
                 f"{table.file}, {_rows(rows)}, column {column}: the cell is blank; "
                 "fill it or delete the row"
             )
+
+
+def refuse_names(table: NumberedRows, columns: Sequence[str]) -> None:
+    """Raise TableError if a name in the columns is blank, or longer than a name may be."""
+    for column in columns:
+        length = f"length({quote(column)})"
+        wrong = table.query(
+            f"SELECT {ROW}, {length} FROM t WHERE coalesce({length}, 0) NOT BETWEEN 1 AND {MAX_LETTERS} "
+            f"ORDER BY {ROW}"
+        )
+        long = [row for row in wrong if row[1]]
+        if len(long) < len(wrong):
+            refuse_blanks(table, (column,))
+        if long:
+            raise TableError(
+                f"{table.file}, {_rows(long)}, column {column}: a name must have at most {MAX_LETTERS:,} "
+                f"letters, it has {long[0][1]:,}; shorten it"
+            )
+
+
+def refuse_vocabulary(table: NumberedRows, names: str, column: str) -> None:
+    """Raise TableError as `refuse_names` does; only the table of the column's names is looked through."""
+    wrong = f"name IS NULL OR length(name) > {MAX_LETTERS}"
+    if table.query(f"SELECT count(*) FROM {names} WHERE {wrong}")[0][0]:
+        refuse_names(table, (column,))
 
 
 def refuse_duplicates(

@@ -34,8 +34,8 @@ from flows.tables.refusals import (
     ROW,
     TableError,
     quote,
-    refuse_blanks,
     refuse_duplicates,
+    refuse_names,
     refuse_outside,
     text_of_cell,
 )
@@ -330,7 +330,7 @@ def _subjects_of(tables: Sequence[TextTable], subject: str) -> np.ndarray:
                 f"{table.file} has no column {subject!r}, which input.subject names; its columns are "
                 f"{', '.join(table.names[:8])}"
             )
-        refuse_blanks(table, (subject,))
+        refuse_names(table, (subject,))
     return np.concatenate([table.columns(subject)[subject] for table in tables])
 
 
@@ -359,7 +359,7 @@ def read_texts(paths: Sequence[Path], column: str) -> pa.Table:
 def read_gold(path: Path, *, classes: Sequence[str] | None) -> Gold:
     """Return the checked gold tasks."""
     table = open_table(path, ("task", "label"))
-    refuse_blanks(table, ("task", "label"))
+    refuse_names(table, ("task", "label"))
     refuse_duplicates(table, ("task",), "error", "keep one truth per task")
     if classes is not None:
         refuse_outside(table, "label", classes, CLASSES)
@@ -372,7 +372,7 @@ def read_reference(path: Path, *, classes: Sequence[str] | None) -> Reference:
     """Return the checked answers of models; without a column `model` they are of one."""
     table = open_table(path, ("task", "label"))
     keys = ("model", "task") if "model" in table.names else ("task",)
-    refuse_blanks(table, (*keys, "label"))
+    refuse_names(table, (*keys, "label"))
     refuse_duplicates(table, keys, "error", "keep one answer of a model per task")
     if classes is not None:
         refuse_outside(table, "label", classes, CLASSES)
@@ -386,7 +386,7 @@ def _tasks_of(
     table: TextTable, groups: GroupSettings, first: TextTable
 ) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
     """Return names and groups of one task table."""
-    refuse_blanks(table, ("task",))
+    refuse_names(table, ("task",))
     if set(table.names) != set(first.names):
         differing = sorted(set(table.names) ^ set(first.names))
         raise TableError(
@@ -425,6 +425,6 @@ def _group_of(table: TextTable, names: pa.ChunkedArray, groups: GroupSettings) -
             f"{', '.join(table.names[:8])}"
         )
     if groups.column in table.names:
-        refuse_blanks(table, (groups.column,))
+        refuse_names(table, (groups.column,))
         return table.texts(groups.column)[groups.column]
     return pa.chunked_array([arrow_array(["all tasks"] * len(chunk)) for chunk in names.chunks])

@@ -36,7 +36,7 @@ from flows.tables.refusals import (
     cell,
     number,
     quote,
-    refuse_blanks,
+    refuse_vocabulary,
     text_of_cell,
 )
 
@@ -139,8 +139,7 @@ class TextTable:
             f"CREATE OR REPLACE TABLE {_vocabulary(name)} AS SELECT cell, {text_of_cell('cell')} AS name "
             f"FROM (SELECT DISTINCT {cell(name)} AS cell FROM raw) ORDER BY name, cell"
         )
-        if self.query(f"SELECT count(*) FROM {_vocabulary(name)} WHERE name IS NULL")[0][0]:
-            refuse_blanks(self, (name,))
+        refuse_vocabulary(self, _vocabulary(name), name)
 
     def _coded(self, name: str, code: np.ndarray) -> Coded:
         """Return codes and names; cells that differ only in the spaces around them are one name."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from flows.tables.dialect import AS_FOUND, Reading
-from flows.tables.refusals import TableError, placed, refuse_blanks
+from flows.tables.refusals import TableError, placed, refuse_names
 from flows.tables.text_table import TextTable, open_table
 from quality import Comparisons, LabelError, encode_comparisons
 
@@ -43,7 +43,7 @@ def read_comparisons(path: Path, reading: Reading = AS_FOUND) -> Comparisons:
         )
     asked = _one_of(table, QUESTIONS)
     names = ("worker", "left", "right", winner, *(() if asked is None else (asked,)))
-    refuse_blanks(table, names)
+    refuse_names(table, names)
     column = {name: values.tolist() for name, values in table.columns(*names).items()}
     try:
         return encode_comparisons(

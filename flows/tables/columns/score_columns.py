@@ -25,8 +25,8 @@ from flows.tables.refusals import (
     ROW,
     TableError,
     quote,
-    refuse_blanks,
     refuse_duplicates,
+    refuse_names,
     refuse_outside,
 )
 from flows.tables.text_table import TextTable, open_table
@@ -92,7 +92,7 @@ def read_scores(
     table = open_table(path, ("example", "split", score), reading)
     if "candidate" not in table.names:
         _name_candidate(table, candidate or path.name.partition(".")[0])
-    refuse_blanks(table, ("candidate", "example", "split"))
+    refuse_names(table, ("candidate", "example", "split"))
     refuse_outside(table, "split", SPLITS, f"splits, which are {DEVELOPMENT[0]} and {HOLDOUT}")
     refuse_duplicates(
         table, ("candidate", "example"), "error", "give each version of a candidate its own name"

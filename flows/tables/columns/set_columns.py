@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Int8
 
 from flows.tables.dialect import AS_FOUND, Reading
-from flows.tables.refusals import TableError, placed, refuse_blanks
+from flows.tables.refusals import TableError, placed, refuse_blanks, refuse_names
 from flows.tables.text_table import TextTable, open_table
 from quality import LabelError, MultiLabels, encode_gold_sets, encode_multilabels
 
@@ -115,9 +115,9 @@ def read_gold_sets(
 
 
 def _names(table: TextTable, *columns: str) -> dict[str, list[str]]:
-    """Return columns of names, none blank."""
-    refuse_blanks(table, columns)
-    return {name: values.tolist() for name, values in table.columns(*columns).items()}
+    """Return columns of names, none blank or too long."""
+    refuse_names(table, columns)
+    return {name: values.to_pylist() for name, values in table.texts(*columns).items()}
 
 
 def _sets(
@@ -129,7 +129,8 @@ def _sets(
         raise TableError(
             f"{path.name} must have a column label (or labels), got {', '.join(table.names)}"
         )
-    texts = _names(table, column)[column]
+    refuse_blanks(table, (column,))
+    texts = table.texts(column)[column].to_pylist()
     cells, one_row_each = _lists(table.file, texts), False
     if cells is None:
         one_row_each = not any(split in text for text in texts)

@@ -131,7 +131,9 @@ def test_gold_comes_with_the_tasks_of_a_shard(tmp_path: Path) -> None:
         [("a", "t1", "x"), ("b", " \t", "y"), ("c", "", "y")],
         [("a", "t1", "x"), ("b", "t1", "y"), ("a", "t1", "y")],
         [("a", 7, "x"), ("b", 7, "y"), (" a ", 7, "y")],
+        [("a", "t1", "x"), ("b", "t" * 4_001, "y"), ("c", "é" * 4_000, "y")],
     ],
+    ids=["none", "blank", "repeat", "repeat of a number", "too long"],
 )
 def test_what_is_refused_of_a_whole_table_is_refused_in_the_same_words(
     tmp_path: Path, rows: Rows

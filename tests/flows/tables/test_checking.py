@@ -88,6 +88,13 @@ def test_columns_named_as_the_quarantines_own_are_kept_beside_them(tmp_path: Pat
     }  # fmt: skip
 
 
+def test_a_name_that_a_run_refuses_as_too_long_is_a_fault(tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_text(f"worker,task,label\n{'w' * 4_000},t1,a\n{'w' * 4_001},t1,a\n")
+    (fault,) = check_labels(open_lenient(path), duplicates="error").faults
+    assert (fault.what, fault.where) == ("worker of more than 4,000 letters", "row 2")
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [("Cat", "cat"), ("1", "1.0"), ("01", "1"), ("café", "cafe\u0301"), ("a  b", "a b"), ("ﬁ", "fi"),

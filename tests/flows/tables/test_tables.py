@@ -30,6 +30,7 @@ from flows.tables.text_table import column_names, open_table
 from quality import CrowdLabels, encode
 
 GOOD = "worker,task,label\nw1,t1,a\nw2,t1,b\nw1,t2,b\n"
+LONG = "z" * 4_001  # a letter more than a name may have
 
 
 def labels_of(folder: Path, text: str, **knobs: Any) -> Any:
@@ -75,6 +76,10 @@ def test_byte_order_mark_crlf_and_quoted_cells_are_read(tmp_path: Path) -> None:
         ("who,item,answer\nw,t,a\n", "labels.csv --format table --map worker="),
         (GOOD + "w3,,a\n", "labels.csv, row 4, column task: the cell is blank"),
         (GOOD + "w3,t2,  \n", "labels.csv, row 4, column label: the cell is blank"),
+        (
+            GOOD + f"w3,{LONG},a\n",
+            "labels.csv, row 4, column task: a name must have at most 4,000 letters, it has 4,001; shorten",
+        ),
         (GOOD + "w2,t1,a\n", "labels.csv, rows 2, 4: worker 'w2', task 't1' stands 2 times"),
         (GOOD + "w3,t2\n", "labels.csv: line 5 must have 3 columns, it has 2"),
         (
@@ -173,6 +178,11 @@ def test_standardized_features_have_mean_0_and_deviation_1(tmp_path: Path) -> No
         ),
         ("task,group,x\nt1,g,1\nt1,g,2\n", {}, "rows 1, 2: task 't1' stands 2 times"),
         ("task,group,x\nt1,,1\n", {}, "row 1, column group: the cell is blank"),
+        (
+            f"task,group,x\nt1,g,1\n{LONG},g,1\n",
+            {},
+            "row 2, column task: a name must have at most 4,000 letters, it has 4,001",
+        ),
         ("task,x\nt1,1\n", {"pattern": "(z)"}, "row 1, column task: 't1' does not match"),
         (
             "task,batch\nt1,1\n",
@@ -188,6 +198,15 @@ def test_a_bad_task_table_is_one_sentence(
         tasks_of(tmp_path, text, **knobs)
     assert sentence in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_name_may_be_long_and_gold_s_may_not_be_longer(tmp_path: Path) -> None:
+    assert labels_of(tmp_path, f"{GOOD}w3,{LONG[1:]},a\n").tasks.tolist()[-1] == LONG[1:]
+    (tmp_path / "gold.csv").write_text(f"task,label\nt1,a\n{LONG},a\n")
+    with pytest.raises(
+        TableError, match=r"gold\.csv, row 2, column task: a name must have at most"
+    ):
+        read_gold(tmp_path / "gold.csv", classes=("a", "b"))
 
 
 def test_gold_of_an_unknown_class_is_refused(tmp_path: Path) -> None:
