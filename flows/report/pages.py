@@ -16,9 +16,13 @@ from itertools import groupby
 from pathlib import Path, PurePath
 from typing import Any, get_args
 
-from flows.report.rows import planned_rows, pseudonyms, task_rows, worker_rows
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from flows.report.rows import SHOWN_TASKS, planned_rows, pseudonyms, task_rows, worker_rows
 from flows.settings import InputSettings
-from flows.tables import read_parquet
+from flows.tables import arrow_array, read_parquet
 
 __all__ = ["CAMPAIGN", "GROUPED", "internal_page", "lineage", "public_page"]
 
@@ -108,16 +112,16 @@ def internal_page(folder: Path, *, show_worker_ids: bool) -> Facts:
     whole = ("inputs", "consensus", "bounds", "robustness")
     page = {name: _read_json(folder, f"{name}.json") for name in whole}
     trend, manifest = _trend(folder), _read_json(folder, "manifest.json")
-    texts = _texts(folder)
+    tasks = read_parquet(folder / "next_labels.parquet")[:SHOWN_TASKS]
+    plan = read_parquet(folder / "label_plan.parquet")
+    texts = _texts(folder, tasks["task"], plan["task"])
     return page | {
         "stages": list(manifest["stages"]),
         "quality": quality,
         "called": called,
         "workers": worker_rows(workers),
-        "tasks": task_rows(
-            read_parquet(folder / "next_labels.parquet"), page["consensus"]["classes"], texts
-        ),
-        "planned": planned_rows(read_parquet(folder / "label_plan.parquet"), texts),
+        "tasks": task_rows(tasks, page["consensus"]["classes"], texts),
+        "planned": planned_rows(plan, texts),
         "proportions": _by_group(folder, "proportions"),
         "corrected_shares": _by_group(folder, "corrected_shares"),
         "class_ratios": _by_group(folder, "class_ratios"),
@@ -135,12 +139,17 @@ def internal_page(folder: Path, *, show_worker_ids: bool) -> Facts:
     }
 
 
-def _texts(folder: Path) -> dict[str, str]:
-    """Return each task's text, where a column of the task tables holds it."""
+def _texts(folder: Path, *shown: pa.ChunkedArray) -> dict[str, str]:
+    """Return the text of each task shown, where a column of the task tables holds it."""
     if not (folder / "task_texts.parquet").is_file():
         return {}
-    rows = read_parquet(folder / "task_texts.parquet")
-    return dict(zip(rows["task"].to_pylist(), rows["text"].to_pylist(), strict=True))
+    tasks = arrow_array([task for column in shown for task in column.to_pylist()])
+    found = dict[str, str]()
+    with pq.ParquetFile(folder / "task_texts.parquet") as file:
+        for batch in file.iter_batches():
+            rows = batch.filter(pc.is_in(batch["task"], tasks))
+            found.update(zip(rows["task"].to_pylist(), rows["text"].to_pylist(), strict=True))
+    return found
 
 
 def _topics(folder: Path) -> Facts | None:

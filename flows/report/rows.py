@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from flows.tables import arrow_array, numpy_array
 
-__all__ = ["planned_rows", "pseudonyms", "task_rows", "worker_rows"]
+__all__ = ["SHOWN_TASKS", "planned_rows", "pseudonyms", "task_rows", "worker_rows"]
 
 SHOWN_TASKS = 12
 SHOWN_LETTERS = 120  # of what a task is

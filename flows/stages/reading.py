@@ -6,6 +6,9 @@ is in this process at once. Names, and what belongs to each task, are.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import numpy as np
 
 from flows.aggregators import check_classes
@@ -17,6 +20,7 @@ from flows.sharding import (
     count_rows,
     list_features,
     names_alone,
+    open_tasks,
     refuse_hollow_shards,
     write_features,
     write_gold,
@@ -30,9 +34,10 @@ from flows.tables import (
     TableError,
     TaskColumns,
     TaskTable,
-    arrow_table,
+    column_names,
     like_models,
     open_sources,
+    open_table,
     read_gold,
     read_gold_sets,
     read_labels,
@@ -150,9 +155,7 @@ def _read_whole(run: Run, sources: Sources) -> Crowd:
         )
         if run.settings.topics is not None:
             run.write_table("topic_texts.parquet", read_texts(tables, run.settings.topics.text))
-        texts = task_texts(tables, columns, apart=("task", groups.column, subject or "task"))
-        if texts is not None:
-            run.write_table(TEXTS, arrow_table(texts))
+        _write_texts(run, tables, columns)
     if inputs.several is not None:
         return _read_sets(inputs, classes, sources, tasks)
     gold = None if sources.gold is None else read_gold(sources.gold.table, classes=classes)
@@ -215,6 +218,7 @@ def _read_shards(run: Run, sources: Sources, engine: EngineSettings) -> tuple[Cr
             tables, settings.groups, folder, memory_gb=memory_gb, subject=inputs.subject,
             columns=TaskColumns.of(inputs),
         )  # fmt: skip
+        _write_texts(run, tables, TaskColumns.of(inputs))
     tasks = None if listed is None else listed.table
     gold = None if sources.gold is None else read_gold(sources.gold.table, classes=settings.classes)
     run.waits_for("labels sorted into shards")
@@ -240,6 +244,20 @@ def _read_shards(run: Run, sources: Sources, engine: EngineSettings) -> tuple[Cr
     write_groups(shards, crowd.labelled_groups()[1])
     refuse_hollow_shards(shards, sources.labels.name)
     return crowd, shards
+
+
+def _write_texts(run: Run, paths: Sequence[Path], columns: TaskColumns) -> None:
+    """Write what each task is, where columns say it; with an engine, of Parquet, under the cap of memory."""
+    settings, engine = run.settings, run.settings.engine
+    apart = ("task", settings.groups.column, settings.input.subject or "task")
+    shown = columns.shown_in(column_names(paths[0], ("task",)), apart=apart)
+    if not shown:
+        return
+    if engine is None or any(path.suffix != ".parquet" for path in paths):
+        run.write_rows(TEXTS, task_texts((open_table(path, ("task",)) for path in paths), shown))
+        return
+    with open_tasks(paths, run.folder, memory_gb=engine.memory_gb, threads=None) as tables:
+        run.write_rows(TEXTS, task_texts(tables, shown))
 
 
 def names_of_models(

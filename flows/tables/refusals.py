@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from quality import LabelError
 
 __all__ = [
-    "MAX_LETTERS", "ROW", "TableError", "cell", "literal", "number", "placed", "quote", "refuse_blanks",
-    "refuse_duplicates", "refuse_names", "refuse_outside", "refuse_vocabulary", "text_of_cell",
+    "MAX_LETTERS", "ROW", "WHITE", "TableError", "cell", "literal", "number", "placed", "quote",
+    "refuse_blanks", "refuse_duplicates", "refuse_names", "refuse_outside", "refuse_vocabulary",
+    "text_of_cell",
 ]  # fmt: skip
 
 MAX_LETTERS = (
@@ -27,7 +28,7 @@ MAX_LETTERS = (
 )
 SHOWN = 3  # faulty rows named in one message
 ROW = '"row of the file"'  # the column of `t` that numbers its rows
-WHITE = r"[\t-\r\x1c-\x20\x{85}\p{Z}]*"  # what Python's str.isspace holds to be white space
+WHITE = r"[\t-\r\x1c-\x20\x{85}\p{Z}]"  # what Python's str.isspace holds to be white space
 
 
 class TableError(ValueError):
@@ -153,7 +154,7 @@ def number(name: str) -> str:
 def text_of_cell(column: str) -> str:
     """Return SQL of a cell as text without the spaces around it; white space alone is NULL."""
     text = f"{column}::VARCHAR"
-    return f"CASE WHEN NOT regexp_full_match({text}, '{WHITE}') THEN trim({text}) END"
+    return f"CASE WHEN NOT regexp_full_match({text}, '{WHITE}*') THEN trim({text}) END"
 
 
 def quote(name: str) -> str:

@@ -15,17 +15,18 @@ in the same words. `ColumnScale` is what standardizes them, found a batch of row
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 from jaxtyping import Float, Float64, Int
 
 from flows.settings import InputSettings, TopicsSettings
-from flows.tables.refusals import ROW, TableError, number, quote
-from flows.tables.text_table import Coded, TextTable, column_names, open_table
+from flows.tables.refusals import ROW, WHITE, TableError, number, quote
+from flows.tables.text_table import Coded, TextTable
 
 __all__ = [
     "SHOWN", "ColumnScale", "TaskColumns", "feature_lengths", "features_of", "has_lists", "list_features_of",
@@ -184,22 +185,16 @@ def read_matrix(
     return tuple(f"{path.stem}[{at}]" for at in range(matrix.shape[1])), numbers
 
 
-def task_texts(
-    paths: Sequence[Path], columns: TaskColumns, *, apart: Sequence[str]
-) -> dict[str, list[str]] | None:
-    """Return tasks and what each is, its texts joined and cut off; None where no column says it."""
-    found: dict[str, list[str]] = {"task": [], "text": []}
-    for path in paths:
-        shown = columns.shown_in(column_names(path, ("task",)), apart=apart)
-        if shown:
-            table = open_table(path, ("task",))
-            cells = ", ".join(f"left({quote(name)}, {LETTERS})" for name in shown)
-            rows = table.query(
-                f"SELECT task, left(concat_ws(' · ', {cells}), {LETTERS}) FROM t ORDER BY {ROW}"
-            )
-            found["task"] += [task for task, _ in rows]
-            found["text"] += [" ".join(text.split()) for _, text in rows]
-    return found if found["task"] else None
+def task_texts(tables: Iterable[TextTable], shown: Sequence[str]) -> Iterator[pa.Table]:
+    """Yield tasks and what each is, the texts of some columns joined and cut off, a batch at a time."""
+    cells = ", ".join(f"left({quote(name)}, {LETTERS})" for name in shown)
+    text = f"left(concat_ws(' · ', {cells}), {LETTERS})"
+    for table in tables:
+        found = table.connection.sql(
+            f"SELECT task, trim(regexp_replace({text}, '{WHITE}+', ' ', 'g')) AS text FROM t"
+        )
+        with found.to_arrow_reader(BATCH) as batches:
+            yield from (pa.Table.from_batches([batch]) for batch in batches)
 
 
 AT_ONCE = 256  # feature columns per query; every query sorts the rows again

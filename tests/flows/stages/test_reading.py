@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -256,6 +258,23 @@ def test_what_a_task_is_stands_beside_its_id_in_the_internal_report_alone(tmp_pa
     public = (result.folder / "public.html").read_text(encoding="utf-8")
     assert "Title of" not in public
     assert "by hand" not in html + public
+
+
+def test_what_a_task_is_stands_in_the_report_of_a_run_on_shards_too(tmp_path: Path) -> None:
+    rows = [(f"w{w}", f"t{t:02d}", "ab"[(w * t) % 3 % 2]) for w in range(5) for t in range(20)]
+    labels = pa.table(dict(zip(("worker", "task", "label"), zip(*rows, strict=True), strict=True)))
+    pq.write_table(labels, tmp_path / "labels.parquet")
+    names = [f"t{t:02d}" for t in range(20)]
+    titles = [f"The  title\tof {name}" for name in names]
+    pq.write_table(pa.table({"task": names, "title": titles}), tmp_path / "tasks.parquet")
+    path = tmp_path / "settings.toml"
+    for engine in ("", "[engine]\n"):
+        inputs = 'labels = "labels.parquet"\ntasks = ["tasks.parquet"]'
+        path.write_text(f'name = "c{len(engine)}"\n[input]\n{inputs}\n{engine}', encoding="utf-8")
+        result = run_pipeline(load_settings(path))
+        texts = result.run.read_table("task_texts.parquet")
+        assert texts["text"].to_pylist() == [f"The title of {name}" for name in names]
+        assert result.report.read_text(encoding="utf-8").count("The title of") == 12
 
 
 def test_init_shows_text_columns_instead_of_refusing_them(tmp_path: Path) -> None:

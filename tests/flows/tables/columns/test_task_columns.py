@@ -133,13 +133,15 @@ def test_a_matrix_that_cannot_be_used_is_refused(
 
 def test_texts_are_joined_and_cut_off(table: Path) -> None:
     columns = TaskColumns(ignore=("note",), shown=("title", "x1"))
-    found = task_texts([table], columns, apart=("task", "group"))
-    assert found == {"task": ["t2", "t1"], "text": ["3 · <b>Dogs</b>", "1 · Cats and\u202e dogs"]}
-    assert task_texts([table], TaskColumns(shown=("url",)), apart=("task",)) is None
-    table.write_text(f"task,text\nt1,{'long ' * 200}\n")
-    cut = task_texts([table], TaskColumns(), apart=("task",))
-    assert cut is not None
-    assert len(cut["text"][0]) <= 300
+    shown = columns.shown_in(NAMES, apart=("task", "group"))
+    (found,) = task_texts([open_table(table, ("task",))], shown)
+    assert found["task"].to_pylist() == ["t2", "t1"]
+    assert found["text"].to_pylist() == ["3 · <b>Dogs</b>", "1 · Cats and\u202e dogs"]
+    table.write_text(f"task,text\nt1,{'long ' * 200}\nt2,\nt3,\u3000a\tb \x1f\n", encoding="utf-8")
+    (cut,) = task_texts([open_table(table, ("task",))], ("text",))
+    long, *others = cut["text"].to_pylist()
+    assert len(long) <= 300
+    assert others == ["", "a b"]
 
 
 def test_settings_name_a_matrix_with_tasks_alone() -> None:
