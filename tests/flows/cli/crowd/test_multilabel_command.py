@@ -124,7 +124,7 @@ def test_check_sends_cells_of_several_labels_here_and_init_proposes_a_run_of_the
     ("text", "said"),
     [
         ("worker,task\na,t\n", "must have a column label"),
-        ("worker,task,label\na,t,x|y\na,t,z\n", "row 2"),
+        ("worker,task,label\na,t,x|y\na,t,z\n", "rows 1, 2"),
         ("worker,task,label\na,t,x\nb,t,\n", "row 2, column label"),
     ],
 )
