@@ -149,12 +149,12 @@ def _read_whole(run: Run, sources: Sources) -> Crowd:
     tables, tasks = [source.table for source in sources.tasks], None
     if tables:
         columns, subject = TaskColumns.of(inputs, run.settings.topics), inputs.subject
+        if run.settings.topics is not None:
+            run.write_table("topic_texts.parquet", read_texts(tables, run.settings.topics.text))
         run.waits_for("the task tables")
         tasks = read_tasks(
             tables, groups, standardize=inputs.standardize, subject=subject, columns=columns
         )
-        if run.settings.topics is not None:
-            run.write_table("topic_texts.parquet", read_texts(tables, run.settings.topics.text))
         _write_texts(run, tables, columns)
     if inputs.several is not None:
         return _read_sets(inputs, classes, sources, tasks)

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from flows.pipeline import run_pipeline
+from flows.run import PARTIAL
 from flows.settings import SettingsError
 from flows.settings.settings import load_settings
 from flows.spending import preview, read_statements
@@ -220,13 +221,14 @@ def test_as_many_components_as_features_are_refused_before_anything_is_spent(
     assert not list(load_settings(path).state.glob("ledger*"))
 
 
-def refused_run(path: Path) -> str:
-    """What a run that is refused prints; one sentence, and no folder stays."""
+def refused_run(path: Path, *, keeps: bool = False) -> str:
+    """What a run that is refused prints: one sentence; its folder stays if it `keeps` whole stages."""
     told = CliRunner().invoke(app, ["run", str(path), "--no-prefect"])
     assert told.exit_code == 2
     assert "Traceback" not in told.output
     runs = path.parent / "runs"
-    assert not runs.is_dir() or not [one for one in runs.iterdir() if one.is_dir()]
+    left = [one.name for one in runs.iterdir() if one.is_dir()] if runs.is_dir() else []
+    assert [name.startswith(PARTIAL) for name in left] == [True] * keeps
     (sentence,) = (one for one in told.output.splitlines() if one.startswith("crowdassay: "))
     return sentence
 
@@ -240,7 +242,7 @@ def test_training_that_does_not_converge_tells_nothing_of_its_rows_and_is_paid_o
     with monkeypatch.context() as stopped:
         never = functools.partial(logistic_minimum.minimise, max_iter=0)
         stopped.setattr(logistic_minimum, "minimise", never)
-        sentences = {refused_run(path) for path in paths}
+        sentences = {refused_run(path, keeps=True) for path in paths}
     (sentence,) = sentences
     assert "the gradient norm must reach" in sentence
     assert "Train with more than regularization=" in sentence
