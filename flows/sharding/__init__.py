@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         open_features,
         write_features,
     )
+    from flows.sharding.label_codes import open_tasks
     from flows.sharding.shards import (
         SHARDS,
         Mapper,
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
         load_shard,
         names_alone,
         open_shards,
-        open_tasks,
         refuse_hollow_shards,
         write_gold,
         write_groups,

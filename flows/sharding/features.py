@@ -25,7 +25,8 @@ from jaxtyping import Bool, Float, Float64, Int
 
 from flows.files import write_arrays, write_whole
 from flows.settings import GroupSettings
-from flows.sharding.shards import Mapper, open_tasks
+from flows.sharding.label_codes import open_tasks
+from flows.sharding.shards import Mapper
 from flows.tables import (
     Coded,
     ColumnScale,

@@ -2,8 +2,8 @@
 
 A folder of shards holds `shard-00000.parquet` and so on (integer codes, sorted by task and worker, a task
 never in two of them), the names that the codes stand for, and `shards.json`, which is written last: a folder
-without it is not whole. DuckDB never loads the table: each query reads it anew, numbers, joins and sorts
-under a cap of memory, and spills the rest into the folder. This process holds one batch of codes at a time.
+without it is not whole. `flows.sharding.label_codes` says how the table becomes codes that memory need not
+hold.
 
 >>> shards = write_shards(Path("labels.parquet"), Path("shards"), shard_labels=5_000_000,
 ...     memory_gb=2.0, classes=None, duplicates="error")  # doctest: +SKIP
@@ -15,9 +15,7 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -29,226 +27,27 @@ import pyarrow.parquet as pq
 from jaxtyping import Int
 
 from flows.files import write_arrays, write_whole
-from flows.tables import (
-    ROW,
-    WHOLE,
-    TableError,
-    TextTable,
-    are_known,
-    is_number,
-    literal,
-    number,
-    numbers_of,
-    quote,
-    read_parquet,
-    refuse_duplicates,
-    refuse_outside,
-    refuse_vocabulary,
-    release_memory,
-    text_column,
-    text_of_cell,
+from flows.sharding.label_codes import (
+    BATCH,
+    CODES,
+    Column,
+    LabelCodes,
+    LabelSource,
+    open_source,
 )
+from flows.tables import TableError, read_parquet, release_memory, text_column
 from quality.labels import CrowdLabels, LabelShard
 
 __all__ = [
-    "CODES", "SHARDS", "Mapper", "ShardFolder", "ShardSource", "count_rows", "group_of_shard", "load_shard",
-    "names_alone", "open_shards", "open_source", "open_tasks", "refuse_hollow_shards", "write_gold",
-    "write_groups", "write_shards",
+    "SHARDS", "Mapper", "ShardFolder", "count_rows", "group_of_shard", "load_shard", "names_alone",
+    "open_shards", "refuse_hollow_shards", "write_gold", "write_groups", "write_shards",
 ]  # fmt: skip
 
 Mapper: TypeAlias = Callable[[Callable[[Any, Any], Any], Sequence[Any], Any], Iterable[Any]]
 """Returns ``work(piece, parameters)`` of every piece, in their order."""
 
-Column = Literal["worker", "task", "label"]
-CODES: tuple[Column, ...] = ("worker", "task", "label")
-NUMBER = "file_row_number"  # what DuckDB calls it; from 0
-
-
-@dataclass(frozen=True, slots=True)
-class ShardSource:
-    """One Parquet file in DuckDB: its cells (`raw`), its rows as text (`t`), a vocabulary per column."""
-
-    table: TextTable
-
-    def make_vocabularies(self, classes: Sequence[str] | None) -> None:
-        """Number the names of each column; raise TableError for a blank cell or an unknown class."""
-        for column in CODES:
-            self.table.query(
-                f"CREATE TABLE {column}s AS SELECT cell, name, "
-                "(dense_rank() OVER (ORDER BY name) - 1)::INTEGER AS code "
-                f"FROM (SELECT cell, {text_of_cell('cell')} AS name "
-                f"FROM (SELECT DISTINCT {column} AS cell FROM raw))"
-            )
-            refuse_vocabulary(self.table, f"{column}s", column)
-        if classes is not None:
-            self._declare(classes)
-
-    def refuse_unknown(self, tasks: Iterable[np.ndarray], known: np.ndarray) -> None:
-        """Raise TableError if a label's task is in no task table; all are sorted names."""
-        if not all(are_known(some, known).all() for some in tasks):
-            refuse_outside(self.table, "task", known, "task tables; add the task or drop the row")
-
-    def _declare(self, classes: Sequence[str]) -> None:
-        """Give the labels the codes of the classes declared."""
-        found = {row[0] for row in self.table.query("SELECT name FROM labels")}
-        if not found <= set(classes):
-            where = "classes of the settings; add the class or mend the row"
-            refuse_outside(self.table, "label", classes, where)
-        for code, name in enumerate(classes):
-            self.table.query("UPDATE labels SET code = $1 WHERE name = $2", code, name)
-            if name not in found:
-                self.table.query("INSERT INTO labels VALUES (NULL, $2, $1)", code, name)
-
-    def size(self, column: Column) -> int:
-        """Number of names of a column."""
-        return int(self.table.query(f"SELECT max(code) + 1 FROM {column}s")[0][0])
-
-    def write_vocabulary(self, column: Column, path: Path) -> None:
-        """Write the names of a column in the order of their codes.
-
-        They are grouped only where cells differ in blanks alone: a group of each name must fit in memory.
-        """
-        (cells,) = self.table.query(f"SELECT count(*) FROM {column}s")[0]
-        one_each = cells == self.size(column)
-        what = "name" if one_each else "any_value(name) AS name"
-        names = f"SELECT {what} FROM {column}s {'' if one_each else 'GROUP BY code'} ORDER BY code"
-        self.table.query(
-            f"COPY ({names}) TO {literal(str(path))} (FORMAT parquet, COMPRESSION zstd)"
-        )
-
-    def sorted_codes(
-        self, size: int, *, keep: Literal["first", "last"]
-    ) -> Generator[pa.RecordBatch, None, None]:
-        """Yield codes by task and worker; of rows that repeat both, the one to keep comes first."""
-        codes = ", ".join(f"{column}s.code AS {column}" for column in CODES)
-        joins = " ".join(f"JOIN {column}s ON raw.{column} = {column}s.cell" for column in CODES)
-        order = "DESC" if keep == "last" else "ASC"
-        rows = self.table.connection.sql(
-            f"SELECT {codes} FROM raw {joins} ORDER BY tasks.code, workers.code, {NUMBER} {order}"
-        )
-        with rows.to_arrow_reader(size) as reader:  # closed before the next query is begun
-            yield from reader
-
-    def refuse_repeat(self, worker: int, task: int) -> None:
-        """Raise TableError for a worker's second label of a task, with its rows."""
-        asked = self.table.query(
-            "SELECT workers.name, tasks.name FROM workers, tasks "
-            "WHERE workers.code = $1 AND tasks.code = $2 LIMIT 1", worker, task,
-        )[0]  # fmt: skip
-        self.table.query(
-            "CREATE TABLE repeated AS SELECT * FROM t WHERE worker = $1 AND task = $2", *asked
-        )
-        self.table.query("CREATE OR REPLACE VIEW t AS SELECT * FROM repeated")
-        remedy = 'set duplicates = "first" or "last" (--duplicates first)'
-        refuse_duplicates(self.table, ("worker", "task"), "error", remedy)
-
-
-@contextmanager
-def open_source(
-    path: Path, folder: Path, *, memory_gb: float, threads: int | None
-) -> Iterator[ShardSource]:
-    """Open a Parquet file; what DuckDB cannot hold in memory is in `folder` until it is closed."""
-    if path.suffix != ".parquet":
-        raise TableError(
-            f"{path.name} must be Parquet to be read in shards; convert it, or leave out [engine]"
-        )
-    with _capped(folder, memory_gb, threads) as connection:
-        types = _types(connection, path, CODES)
-        cells = ", ".join(
-            f"{quote(c)}{'' if types[c] in WHOLE else '::VARCHAR'} AS {c}" for c in CODES
-        )
-        connection.execute(f"CREATE VIEW raw AS SELECT {cells}, {NUMBER} FROM {_rows(path)}")
-        kinds: dict[str, str] = {column: types[column] for column in CODES}
-        yield ShardSource(_as_text(connection, path, "raw", kinds))
-
-
-@contextmanager
-def open_tasks(
-    paths: Sequence[Path], folder: Path, *, memory_gb: float, threads: int | None
-) -> Iterator[list[TextTable]]:
-    """Open task tables of Parquet, each as rows of text; all of them share the cap of memory."""
-    with _capped(folder, memory_gb, threads) as shared:
-        tables = []
-        for number, path in enumerate(paths):
-            connection = shared.cursor()
-            connection.execute(f"CREATE SCHEMA of_{number}")
-            connection.execute(f"USE of_{number}")
-            types = _types(connection, path, ("task",))
-            tables.append(_as_text(connection, path, _rows(path), types))
-        yield tables
-
-
-@contextmanager
-def _capped(
-    folder: Path, memory_gb: float, threads: int | None
-) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection that spills into the folder what does not fit; TableError if that is not enough."""
-    with (
-        tempfile.TemporaryDirectory(prefix=".spill-", dir=folder) as spill,
-        duckdb.connect() as one,
-    ):
-        one.execute("SET enable_progress_bar = false")
-        one.execute(f"SET memory_limit = '{round(1e3 * memory_gb)}MB'")
-        one.execute(f"SET temp_directory = {literal(spill)}")
-        if threads is not None:
-            one.execute(f"SET threads = {threads}")
-        try:
-            yield one
-        except duckdb.OutOfMemoryException:
-            raise TableError(
-                f"the tables must be read within engine.memory_gb = {memory_gb:g} and need more, "
-                "whatever is spilled; raise it"
-            ) from None
-
-
-def _rows(path: Path) -> str:
-    """SQL of a file's rows, with their numbers."""
-    return f"read_parquet({literal(str(path))}, {NUMBER}=true)"
-
-
-def _types(
-    connection: duckdb.DuckDBPyConnection, path: Path, needed: Sequence[str]
-) -> dict[str, str]:
-    """Types of a file's columns; TableError if it is missing, empty, damaged, or lacks a column."""
-    if not path.is_file():
-        raise TableError(f"{path} does not exist; mend the path in the settings")
-    try:
-        found = connection.execute(f"DESCRIBE SELECT * FROM {_rows(path)}").fetchall()
-        (n_rows,) = connection.execute(f"SELECT count(*) FROM {_rows(path)}").fetchall()
-    except duckdb.Error as error:
-        raise TableError(f"{path.name}: not a readable table: {error}") from None
-    types = {row[0]: row[1] for row in found if row[0] != NUMBER}
-    missing = [column for column in needed if column not in types]
-    if missing:
-        raise TableError(
-            f"{path.name} must have the columns {', '.join(needed)}; missing: {', '.join(missing)}; "
-            "rename or add it"
-        )
-    if n_rows == (0,):
-        raise TableError(f"{path.name} has no rows below its header; export it again")
-    return types
-
-
-def _as_text(
-    connection: duckdb.DuckDBPyConnection, path: Path, rows: str, types: Mapping[str, str]
-) -> TextTable:
-    """The rows with all cells as text, and numbered from 1 as messages count them."""
-    texts = ", ".join(
-        f"{f'{quote(name)}::VARCHAR' if is_number(name, kind) else text_of_cell(quote(name))} "
-        f"AS {quote(name)}"
-        for name, kind in types.items()
-    )
-    doubled = numbers_of(types.items())
-    doubles = "".join(f", {quote(name)}::DOUBLE AS {number(name)}" for name in doubled)
-    connection.execute(
-        f"CREATE VIEW t AS SELECT {NUMBER} + 1 AS {ROW}, {texts}{doubles} FROM {rows}"
-    )
-    return TextTable(connection, path.name, tuple(types), doubled)
-
-
 SHARDS = "shards"  # the folder in a run folder
 WHOLE_FOLDER, GOLD, GROUPS = "shards.json", "gold.npz", "groups.npy"
-BATCH = 1_000_000  # rows of codes in this process at a time
 SCHEMA = pa.schema([("task", pa.int32()), ("worker", pa.int32()), ("label", pa.int16())])
 
 
@@ -295,7 +94,7 @@ def write_shards(
     shard_labels
         A shard ends with the first task that brings it to so many labels.
     memory_gb
-        Memory that DuckDB may use, in 1e9 bytes; it spills the rest into the folder.
+        Memory for labels, in 1e9 bytes; the rest is spilled into the folder. Names need their own.
     classes
         Names that a label may have, in the order of their codes; those that occur if None.
     duplicates
@@ -316,14 +115,14 @@ def write_shards(
     folder.mkdir(parents=True)
     try:
         with open_source(table, folder, memory_gb=memory_gb, threads=threads) as source:
-            source.make_vocabularies(classes)
+            codes = source.coded(classes)
             for column in CODES:
-                source.write_vocabulary(column, _names_path(folder, column))
+                codes.write_vocabulary(column, _names_path(folder, column))
             if known_tasks is not None:
                 source.refuse_unknown(_some_names(folder, "task"), known_tasks)
-            codes = _unrepeated(source, duplicates)
-            starts, n_labels = _write_all(codes, folder, shard_labels)
-            n_workers, n_tasks, n_classes = (source.size(column) for column in CODES)
+            rows = _unrepeated(source, codes, folder, duplicates)
+            starts, n_labels = _write_all(rows, folder, shard_labels)
+            n_workers, n_tasks, n_classes = (codes.size(column) for column in CODES)
     except (ValueError, OSError, duckdb.Error):
         shutil.rmtree(folder)
         raise
@@ -457,18 +256,32 @@ def _cut(batches: Iterator[pa.Table], shard_labels: int) -> Iterator[pa.Table]:
 
 
 def _unrepeated(
-    source: ShardSource, duplicates: Literal["error", "first", "last"]
+    source: LabelSource,
+    codes: LabelCodes,
+    folder: Path,
+    duplicates: Literal["error", "first", "last"],
 ) -> Iterator[pa.Table]:
     """Batches of codes by task and worker; a repeated (worker, task) is refused or dropped."""
     before = np.array([[-1], [-1]], dtype=np.int32)  # task and worker of the row before
-    codes = source.sorted_codes(BATCH, keep="last" if duplicates == "last" else "first")
-    for batch in codes:
+    batches = codes.sorted_codes(keep="any" if duplicates == "error" else duplicates)
+    for batch in batches:
+        if not len(batch):
+            continue
         pairs = np.array([batch.column(name).to_numpy() for name in ("task", "worker")])
         again = (np.diff(pairs, axis=1, prepend=before) == 0).all(axis=0)
         before = pairs[:, -1:]
         if again.any() and duplicates == "error":
             task, worker = pairs[:, again.argmax()].tolist()
-            codes.close()
-            source.refuse_repeat(worker, task)
+            batches.close()
+            source.refuse_repeat(_name(folder, "worker", worker), _name(folder, "task", task))
         rows = pa.Table.from_batches([batch]).select(SCHEMA.names).cast(SCHEMA)
         yield rows.filter(pa.array(~again)) if again.any() else rows
+
+
+def _name(folder: Path, column: Column, code: int) -> str:
+    """Return the name that a code stands for."""
+    for names in _some_names(folder, column):
+        if code < len(names):
+            return str(names[code])
+        code -= len(names)
+    raise IndexError(f"no {column} has the code {code}")

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from flows.tables.dialect import AS_FOUND, Reading
     from flows.tables.fetching import fetch
     from flows.tables.output_tables import OUTPUT_SUFFIXES, inputs_of, table_file, write_table
+    from flows.tables.parquet import parquet_texts
     from flows.tables.refusals import (
         ROW,
         TableError,
@@ -165,6 +166,7 @@ __all__ = [
     "open_sources",
     "open_table",
     "opened_alone",
+    "parquet_texts",
     "plain_table",
     "quote",
     "read_comparisons",

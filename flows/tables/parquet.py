@@ -2,12 +2,12 @@
 
 `parquet_codes` returns None where a cell may be at fault; `flows.tables.text_table` then reads the file
 again and names the fault. Cells stay bytes in Arrow's buffers: no object is made of them, and no text is
-trimmed.
+trimmed. `parquet_texts` has the same codes for a table too large for memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from jaxtyping import Int32
 
 from flows.tables.arrow import numpy_array
 from flows.tables.refusals import MAX_LETTERS
 from flows.tables.text_table import Coded
 from quality.labels import Texts, array_texts, code_integers, code_texts, taken, text_array
 
-__all__ = ["parquet_codes"]
+__all__ = ["parquet_codes", "parquet_texts"]
 
 ROWS_AT_ONCE = 2**19  # rows read at once, at most
 PLAIN = 4  # bytes that a text takes at least; cells that take fewer are places in a dictionary
@@ -32,12 +33,30 @@ class _NotPlain(Exception):
     """The column must be read the slow way."""
 
 
-def parquet_codes(path: Path, names: Sequence[str]) -> dict[str, Coded] | None:
-    """Return columns of text or of integers as codes of their sorted names, rows in the file's order.
+def _fresh(n_rows: int) -> Int32[np.ndarray, " rows"]:
+    return np.empty(n_rows, dtype=np.int32)
 
-    Return None where they must be read the slow way, which trims cells and names faults: if the file
-    cannot be read, lacks a column or has no rows, or if a cell is missing, of another type, blank, too
-    long for a name, not UTF-8, holds a NUL, or begins or ends with what may be white space.
+
+def parquet_codes(path: Path, names: Sequence[str]) -> dict[str, Coded] | None:
+    """Return columns as codes of their sorted names, rows in the file's order; None as `parquet_texts`."""
+    found = parquet_texts(path, names)
+    if found is None:
+        return None
+    return {name: Coded(code, text_array(texts)) for name, (code, texts) in found.items()}
+
+
+def parquet_texts(
+    path: Path,
+    names: Sequence[str],
+    *,
+    room: Callable[[int], Int32[np.ndarray, " rows"]] = _fresh,
+) -> dict[str, tuple[Int32[np.ndarray, " rows"], Texts]] | None:
+    """Return the codes of columns of text or of integers, in the file's order, and their sorted names.
+
+    The codes of a column are written into the `room` for so many. Return None where they must be read the
+    slow way, which trims cells and names faults: if the file cannot be read, lacks a column or has no
+    rows, or if a cell is missing, of another type, blank, too long for a name, not UTF-8, holds a NUL, or
+    begins or ends with what may be white space.
     """
     try:
         with pq.ParquetFile(path) as file:
@@ -45,14 +64,19 @@ def parquet_codes(path: Path, names: Sequence[str]) -> dict[str, Coded] | None:
         if len({name.lower() for name in held}) < len(held) or not set(names) <= set(held):
             return None
         with ThreadPoolExecutor(len(names)) as pool:
-            found = pool.map(lambda name: _coded(path, metadata, name), names)
+            found = pool.map(lambda name: _coded(path, metadata, name, room), names)
             return dict(zip(names, found, strict=True))
     except (_NotPlain, pa.ArrowException, OSError, UnicodeDecodeError):
         return None
 
 
-def _coded(path: Path, metadata: pq.FileMetaData, name: str) -> Coded:
-    """Return one column as codes."""
+def _coded(
+    path: Path,
+    metadata: pq.FileMetaData,
+    name: str,
+    room: Callable[[int], Int32[np.ndarray, " rows"]],
+) -> tuple[Int32[np.ndarray, " rows"], Texts]:
+    """Return one column as codes, and its names."""
     n_rows = metadata.num_rows
     repeated = [name] if n_rows and _is_repeated(metadata, name) else []
     # buffered ahead, a whole row group's column would lie in memory that is fresh each time
@@ -61,13 +85,14 @@ def _coded(path: Path, metadata: pq.FileMetaData, name: str) -> Coded:
         kind = file.schema_arrow.field(name).type
         if not n_rows:
             raise _NotPlain
+        chunks, to = _chunks(file, name), room(n_rows)
         if pa.types.is_dictionary(kind):
-            code, names = _code_dictionaries(_chunks(file, name), n_rows)
+            code, names = _code_dictionaries(chunks, to)
         elif pa.types.is_integer(kind) and kind != pa.uint64():
-            code, names = code_integers(map(numpy_array, _chunks(file, name)), n_rows)
+            code, names = code_integers(map(numpy_array, chunks), n_rows, to=to)
         else:
-            code, names = code_texts(map(_texts_of, _chunks(file, name)), n_rows)
-    return Coded(code, text_array(_plain(names)))
+            code, names = code_texts(map(_texts_of, chunks), n_rows, to=to)
+    return code, _plain(names)
 
 
 def _is_repeated(metadata: pq.FileMetaData, name: str) -> bool:
@@ -106,9 +131,11 @@ def _texts_of(array: Any) -> Texts:
     return texts
 
 
-def _code_dictionaries(chunks: Iterable[Any], n_rows: int) -> tuple[np.ndarray, Texts]:
+def _code_dictionaries(
+    chunks: Iterable[Any], row: Int32[np.ndarray, " rows"]
+) -> tuple[Int32[np.ndarray, " rows"], Texts]:
     """Return codes of a column that comes as places in dictionaries; only entries that occur are names."""
-    row, begin, first, parts = np.empty(n_rows, dtype=np.int32), [0], [0], list[Any]()
+    begin, first, parts = [0], [0], list[Any]()
     # a place in one dictionary becomes one in all, then a code, in the same memory
     for chunk in chunks:
         if chunk.dictionary.null_count:
@@ -126,7 +153,10 @@ def _code_dictionaries(chunks: Iterable[Any], n_rows: int) -> tuple[np.ndarray, 
         used[row[low:high]] = True
     if used.all():
         return row, names
-    return (np.cumsum(used, dtype=np.int32) - 1)[row], taken(names, np.flatnonzero(used))
+    rank = np.cumsum(used, dtype=np.int32) - 1
+    for low, high in pairwise(begin):
+        row[low:high] = rank[row[low:high]]
+    return row, taken(names, np.flatnonzero(used))
 
 
 def _plain(names: Texts) -> Texts:

@@ -36,6 +36,7 @@ from quality.labels.shards import (
     join_shards,
     tree_total,
 )
+from quality.labels.sort import sorted_ranges
 from quality.labels.table import (
     CrowdLabels,
     LabelError,
@@ -54,6 +55,6 @@ __all__ = [
     "NamedPosterior", "NearTable", "RepeatError", "Sums", "Texts", "add_parts", "array_texts",
     "bring_near", "by_votes", "check_gold", "check_groups", "check_table", "code_columns", "code_integers",
     "code_texts", "cut_labels", "encode", "encode_gold", "fits_table", "freeze_arrays", "join_shards",
-    "lookup", "name_classes", "of_voters", "order_by_votes", "sort_codes", "taken", "text_array",
-    "tree_total", "voters", "walk_near",
+    "lookup", "name_classes", "of_voters", "order_by_votes", "sort_codes", "sorted_ranges", "taken",
+    "text_array", "tree_total", "voters", "walk_near",
 ]  # fmt: skip

@@ -264,7 +264,10 @@ MIN_INT32, MAX_INT32 = -(2**31), 2**31 - 1
 
 
 def code_integers(
-    pieces: Iterable[Int[np.ndarray, " _"]], n_values: int
+    pieces: Iterable[Int[np.ndarray, " _"]],
+    n_values: int,
+    *,
+    to: Int32[np.ndarray, " values"] | None = None,
 ) -> tuple[Int32[np.ndarray, " values"], Texts]:
     """Return the codes of a column that comes in pieces, and its integers as text, in text order.
 
@@ -274,6 +277,8 @@ def code_integers(
         Integers that fit into 64 bits with a sign, one piece after the other.
     n_values
         Number of integers of all pieces together.
+    to
+        Where the codes are written; fresh memory if None. Sixteen bytes per integer are needed beside it.
 
     Examples
     --------
@@ -282,7 +287,8 @@ def code_integers(
     >>> code, text_array(names)
     (array([1, 0, 1], dtype=int32), array(['10', '9'], dtype='<U2'))
     """
-    code, held, row, low, high = np.empty(n_values, dtype=np.int32), list[np.ndarray](), [0], 0, 0
+    code = np.empty(n_values, dtype=np.int32) if to is None else to
+    held, row, low, high = list[np.ndarray](), [0], 0, 0
     for piece in pieces:
         row.append(row[-1] + len(piece))
         values, room = piece.astype(np.int64, copy=False), code[row[-2] : row[-1]]
@@ -294,11 +300,11 @@ def code_integers(
         else:
             held.append(values.copy())
     if high - low > 4 * n_values:  # each integer is coded as a text of eight bytes
-        code, found = code_texts(map(_eights, held), n_values)
+        coded, found = code_texts(map(_eights, held), n_values)
         distinct = found.letters.view(np.int64)
         order = np.argsort(distinct)
         order = order[_in_text_order(distinct[order])]
-        return ranks(order)[code], decimals(distinct[order])
+        return np.take(ranks(order), coded, out=code), decimals(distinct[order])
     place = np.zeros(high - low + 1, dtype=np.int32)
     for piece in held:
         _mark(piece, low, place)

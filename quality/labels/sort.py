@@ -8,7 +8,9 @@ Rows are first brought together by ranges of tasks, each of which is then sorted
 one number meanwhile: its task's place in the range, the worker and the label.
 """
 
-from typing import NamedTuple, NoReturn
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Literal, NamedTuple, NoReturn
 
 import numpy as np
 from jaxtyping import Bool, Int, Int16, Int32, Int64
@@ -16,7 +18,15 @@ from jaxtyping import Bool, Int, Int16, Int32, Int64
 from quality.labels.columns import LabelError
 from quality.parallel import MAX_CHUNKS, MIN_ROWS, kernel, shared_out
 
-__all__ = ["RepeatError", "SortedRows", "index_rows", "keep_rows", "rows_by_worker", "sort_rows"]
+__all__ = [
+    "RepeatError",
+    "SortedRows",
+    "index_rows",
+    "keep_rows",
+    "rows_by_worker",
+    "sort_rows",
+    "sorted_ranges",
+]
 
 MAX_RANGES = 64  # of tasks: the rows of one fit into a cache
 KEY_BITS = 63  # of the number that a row is while it is sorted
@@ -108,6 +118,67 @@ def sort_rows(
     # the keys' memory is used again: fresh memory takes as long as what is put there
     worker_start = rows_by_worker(to_worker, n_workers, key)
     return SortedRows(to_worker, to_task, to_label, task_start, key, worker_start)
+
+
+def sorted_ranges(
+    worker: Int32[np.ndarray, " rows"],
+    task: Int32[np.ndarray, " rows"],
+    label: Int32[np.ndarray, " rows"],
+    key: Int64[np.ndarray, " rows"],
+    n_workers: int,
+    n_tasks: int,
+    *,
+    in_range: int,
+    keep: Literal["any", "first", "last"] = "any",
+) -> Iterator[tuple[Int64[np.ndarray, " _"], Int64[np.ndarray, " _"], Int64[np.ndarray, " _"]]]:
+    """Yield rows of codes by task and worker: worker, task and label of one range of tasks after another.
+
+    Parameters
+    ----------
+    worker, task, label
+        Codes, which may be pages of files: they are gone through twice, in their order.
+    key
+        Room for a number a row; every range of it is then read once.
+    n_workers, n_tasks
+        Numbers of the names.
+    in_range
+        Rows of a range on average.
+    keep
+        Which of the rows that repeat a worker and a task comes first, by their order.
+
+    Examples
+    --------
+    >>> codes = (np.array(column, dtype=np.int32) for column in ([1, 0], [2, 0], [0, 1]))
+    >>> for rows in sorted_ranges(*codes, np.empty(2, dtype=np.int64), 2, 3, in_range=1):
+    ...     print(*rows)
+    [0] [0] [1]
+    [1] [2] [0]
+    """
+    bits = (n_workers - 1).bit_length(), int(label.max(initial=0)).bit_length()
+    shift = (max(n_tasks * in_range // max(len(task), 1), 1) - 1).bit_length()
+    shift = min(shift, KEY_BITS - sum(bits))  # very many names are cut into more ranges
+    count = _count(task, shift, max(n_tasks - 1 >> shift, 0) + 1)
+    row = np.append(0, np.cumsum(count))
+    _to_ranges(worker, task, label, 0, len(task), shift, bits, row[:-1].copy(), key)
+    for at, (first, last) in enumerate(pairwise(row.tolist())):
+        near = _in_order(key[first:last], bits[1], keep)
+        given = near & (1 << bits[1]) - 1
+        near >>= bits[1]
+        by = near & (1 << bits[0]) - 1
+        near >>= bits[0]
+        near += at << shift
+        yield by, near, given
+
+
+def _in_order(
+    key: Int64[np.ndarray, " rows"], label_bits: int, keep: Literal["any", "first", "last"]
+) -> Int64[np.ndarray, " rows"]:
+    """Return keys of rows sorted; of those that differ in the label alone, the one to keep comes first."""
+    if keep == "any":
+        return np.sort(key)
+    forward = key if keep == "first" else key[::-1]
+    found: np.ndarray = forward[np.argsort(forward >> label_bits, kind="stable")]
+    return found
 
 
 def keep_rows(

@@ -142,7 +142,9 @@ class _Piece(NamedTuple):
     code: Int32[np.ndarray, " rows"]
 
 
-def code_texts(pieces: Iterable[Texts], n_texts: int) -> tuple[Int32[np.ndarray, " texts"], Texts]:
+def code_texts(
+    pieces: Iterable[Texts], n_texts: int, *, to: Int32[np.ndarray, " texts"] | None = None
+) -> tuple[Int32[np.ndarray, " texts"], Texts]:
     """Return the codes of a column that comes in pieces, and its distinct texts in byte order.
 
     Parameters
@@ -151,6 +153,8 @@ def code_texts(pieces: Iterable[Texts], n_texts: int) -> tuple[Int32[np.ndarray,
         The column, one piece after the other.
     n_texts
         Number of texts of all pieces together.
+    to
+        Where the codes are written; fresh memory if None.
 
     Returns
     -------
@@ -164,7 +168,7 @@ def code_texts(pieces: Iterable[Texts], n_texts: int) -> tuple[Int32[np.ndarray,
     number of threads, and however the column is cut into pieces.
 
     **Cost.** Linear in the bytes, plus sorting the distinct texts. Memory beyond the result: the
-    distinct texts, and a copy of one piece.
+    distinct texts, a byte per text, and a copy of one piece.
 
     Examples
     --------
@@ -174,7 +178,7 @@ def code_texts(pieces: Iterable[Texts], n_texts: int) -> tuple[Int32[np.ndarray,
     >>> code, text_array(names)
     (array([1, 0, 1], dtype=int32), array(['t10', 't9'], dtype='<U3'))
     """
-    code = np.empty(n_texts, dtype=np.int32)
+    code = np.empty(n_texts, dtype=np.int32) if to is None else to
     coded, first, names = _code_pieces(pieces, code)
     order, found = sorted_texts(names)
     rank = ranks(order)

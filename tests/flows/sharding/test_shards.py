@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from flows.sharding import (
     ShardFolder,
+    label_codes,
     load_shard,
     open_shards,
     refuse_hollow_shards,
@@ -105,6 +107,42 @@ def test_shards_hold_the_table_that_is_read_whole(
         ["shards.json", "workers.parquet", "tasks.parquet", "labels.parquet"]
         + [path.name for path in shards.paths]
     )
+
+
+@pytest.mark.parametrize("duplicates", ["error", "first", "last"])
+@pytest.mark.parametrize("number", [False, True])
+def test_cells_coded_as_they_stand_and_joined_by_duckdb_make_the_same_shards(
+    tmp_path: Path, duplicates: str, number: bool
+) -> None:
+    again = (
+        [("w0", "t0", "z"), ("w3", "t4", "x"), ("w0", "t0", "y")] if duplicates != "error" else []
+    )
+    rows: Rows = [*CAMPAIGN[::-1], *again]
+    if number:
+        rows = [(worker, 7 * int(task[1:]) - 90, label) for worker, task, label in rows]
+    asked: dict[str, Any] = {"duplicates": duplicates, "shard_labels": 30}
+    found = []
+    for name, coded in (("plain", label_codes.parquet_texts), ("joined", lambda *_, **__: None)):
+        (tmp_path / name).mkdir()
+        with (
+            patch.object(label_codes, "BATCH", 20),
+            patch.object(label_codes, "parquet_texts", side_effect=coded) as asked_for,
+        ):
+            shards = shards_of(tmp_path / name, rows, classes=("z", "none", "x", "y"), **asked)
+        assert asked_for.called
+        files = sorted(shards.folder.glob("*.parquet"))
+        found.append({path.name: pq.read_table(path).to_pydict() for path in files})
+        found[-1] |= {"about": (shards.folder / "shards.json").read_text(encoding="utf-8")}
+    assert found[0] == found[1]
+    assert len(found[0]) > 5
+
+
+def test_a_table_whose_codes_memory_has_no_room_for_goes_through_duckdb(tmp_path: Path) -> None:
+    with (
+        patch.object(label_codes, "BYTES", {"VARCHAR": 10**9}),
+        patch.object(label_codes, "parquet_texts", side_effect=AssertionError),
+    ):
+        assert shards_of(tmp_path, CAMPAIGN).n_labels == len(CAMPAIGN)
 
 
 def test_a_shard_ends_with_the_task_that_fills_it(tmp_path: Path) -> None:
@@ -200,7 +238,9 @@ def test_what_is_no_label_table_is_refused(tmp_path: Path) -> None:
 def test_a_cap_too_low_for_a_table_is_refused_in_a_sentence_and_leaves_nothing(
     tmp_path: Path,
 ) -> None:
-    table = table_of(tmp_path / "a.parquet", [("w", f"{task:09d}", "x") for task in range(200_000)])
+    table = table_of(
+        tmp_path / "a.parquet", [(" w", f"{task:09d}", "x") for task in range(200_000)]
+    )
     asked: dict[str, Any] = {"classes": None, "duplicates": "error", "shard_labels": 10**6}
     with pytest.raises(TableError, match=r"engine\.memory_gb = 0\.002 and need more"):
         write_shards(table, tmp_path / "shards", memory_gb=0.002, **asked)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from quality.labels.sort import RepeatError, SortedRows, keep_rows, sort_rows
+from quality.labels.sort import RepeatError, SortedRows, keep_rows, sort_rows, sorted_ranges
 
 TASKS, WORKERS = 30_000, 500
 
@@ -129,3 +129,23 @@ def test_rows_kept_are_those_sorted_anew(columns: tuple[np.ndarray, ...]) -> Non
     anew = sort_rows(*(column[some] for column in columns), WORKERS, TASKS)
     for name in SortedRows._fields:
         assert getattr(kept, name).tobytes() == getattr(anew, name).tobytes(), name
+
+
+@pytest.mark.parametrize("keep", ["any", "first", "last"])
+@pytest.mark.parametrize("in_range", [1, 5_000, 10**6])
+def test_ranges_one_after_another_are_the_rows_sorted(keep: str, in_range: int) -> None:
+    """Rows that repeat a worker and a task stand by their order, the one to keep first."""
+    rng = np.random.default_rng(1)
+    n_workers, n_tasks = 70, 900
+    columns = [rng.integers(n, size=20_000).astype(np.int32) for n in (n_workers, n_tasks, 40)]
+    worker, task, label = columns
+    key = np.empty(len(worker), dtype=np.int64)
+    ranges = list(
+        sorted_ranges(*columns, key, n_workers, n_tasks, in_range=in_range, keep=keep)  # type: ignore[arg-type]
+    )
+    row = np.arange(len(worker))
+    third = {"any": label, "first": row, "last": -row}[keep]
+    order = np.lexsort((third, worker, task))
+    assert len(ranges) == {1: 900, 5_000: 4, 10**6: 1}[in_range]
+    for at, column in enumerate(columns):
+        assert np.array_equal(np.concatenate([part[at] for part in ranges]), column[order])
