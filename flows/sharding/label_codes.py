@@ -338,4 +338,4 @@ def _as_text(
     connection.execute(
         f"CREATE VIEW t AS SELECT {NUMBER} + 1 AS {ROW}, {texts}{doubles} FROM {rows}"
     )
-    return TextTable(connection, path.name, tuple(types), doubled)
+    return TextTable(connection, path.name, tuple(types), doubled, parquet=path)

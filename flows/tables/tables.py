@@ -29,7 +29,7 @@ from flows.tables.arrow import arrow_array, arrow_table, release_memory, text_co
 from flows.tables.columns import TaskColumns, features_of, read_matrix, standardized, with_places
 from flows.tables.dialect import AS_FOUND
 from flows.tables.file_formats import format_of
-from flows.tables.parquet import parquet_codes
+from flows.tables.parquet import parquet_codes, parquet_texts
 from flows.tables.refusals import (
     ROW,
     TableError,
@@ -41,7 +41,7 @@ from flows.tables.refusals import (
 )
 from flows.tables.text_table import Coded, TextTable, open_table
 from quality import CrowdLabels, RepeatError, conflict_tasks
-from quality.labels import array_texts, code_texts, text_array
+from quality.labels import Texts, array_texts, code_texts, text_array
 
 __all__ = [
     "Gold", "Reference", "TaskTable", "are_known", "list_tasks", "read_gold", "read_labels",
@@ -83,6 +83,7 @@ def read_seconds(
     return found
 
 
+ALL = "all tasks"  # the group of tables without groups
 MODEL = "model"  # the cell of a column `kind` for a worker who is not a person
 
 
@@ -297,9 +298,13 @@ def _named_and_grouped(
 
     Texts stay in Arrow's buffers, a fifth of NumPy's, until the names are sorted.
     """
-    named, grouped = zip(*(_tasks_of(table, groups, tables[0]) for table in tables), strict=True)
-    by_row = _coded(grouped)
-    row, names = _coded(named)
+    for table in tables[1:]:
+        _refuse_other_columns(table, tables[0])
+    plain = _plain_tasks(tables, groups)
+    if plain is None:
+        named, grouped = zip(*(_tasks_of(table, groups) for table in tables), strict=True)
+        plain = _coded(named), _coded(grouped)
+    (row, names), by_row = plain
     if len(names) < len(row):
         for table in tables:
             refuse_duplicates(table, ("task",), "error", "keep one row per task")
@@ -308,6 +313,33 @@ def _named_and_grouped(
     order = np.empty(len(row), dtype=np.int64)
     order[row] = np.arange(len(row))
     return order, names, by_row
+
+
+def _plain_tasks(tables: Sequence[TextTable], groups: GroupSettings) -> tuple[Coded, Coded] | None:
+    """Return names and groups of tables of Parquet as `parquet_texts` codes them; None if it does not."""
+    columns = ["task", groups.column] if groups.column in tables[0].names else ["task"]
+    if groups.pattern is not None or (len(columns) == 1 and "column" in groups.model_fields_set):
+        return None
+    parts = list[dict[str, tuple[np.ndarray, Texts]]]()
+    for table in tables:
+        found = None if table.parquet is None else parquet_texts(table.parquet, columns)
+        if found is None:
+            return None
+        parts.append(found)
+    named, *grouped = (_joined([part[column] for part in parts]) for column in columns)
+    one_group = Coded(np.zeros(len(named.code), dtype=np.int32), np.array([ALL]))
+    return named, grouped[0] if grouped else one_group
+
+
+def _joined(parts: Sequence[tuple[np.ndarray, Texts]]) -> Coded:
+    """Return the codes of several tables as those of all their names together."""
+    if len(parts) == 1:
+        return Coded(parts[0][0], text_array(parts[0][1]))
+    texts = [names for _, names in parts]
+    ends = np.cumsum([len(some.start) - 1 for some in texts])
+    place, names = code_texts(texts, int(ends[-1]))
+    ranked = zip(parts, np.split(place, ends[:-1]), strict=True)
+    return Coded(np.concatenate([rank[code] for (code, _), rank in ranked]), text_array(names))
 
 
 def _coded(columns: Sequence[pa.ChunkedArray]) -> Coded:
@@ -382,17 +414,18 @@ def read_reference(path: Path, *, classes: Sequence[str] | None) -> Reference:
     return Reference(model[order], column["task"][order], column["label"][order])
 
 
-def _tasks_of(
-    table: TextTable, groups: GroupSettings, first: TextTable
-) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-    """Return names and groups of one task table."""
-    refuse_names(table, ("task",))
+def _refuse_other_columns(table: TextTable, first: TextTable) -> None:
     if set(table.names) != set(first.names):
         differing = sorted(set(table.names) ^ set(first.names))
         raise TableError(
             f"{table.file} and {first.file} must have the same columns; "
             f"{', '.join(differing[:4])} stands in one only"
         )
+
+
+def _tasks_of(table: TextTable, groups: GroupSettings) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+    """Return names and groups of one task table."""
+    refuse_names(table, ("task",))
     names = table.texts("task")["task"]
     return names, _group_of(table, names, groups)
 
@@ -427,4 +460,4 @@ def _group_of(table: TextTable, names: pa.ChunkedArray, groups: GroupSettings) -
     if groups.column in table.names:
         refuse_names(table, (groups.column,))
         return table.texts(groups.column)[groups.column]
-    return pa.chunked_array([arrow_array(["all tasks"] * len(chunk)) for chunk in names.chunks])
+    return pa.chunked_array([arrow_array([ALL] * len(chunk)) for chunk in names.chunks])

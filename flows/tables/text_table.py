@@ -84,6 +84,7 @@ class TextTable:
     read_as: str = ""  # what of the file is not plain, in words
     torn: tuple[tuple[int, str], ...] = ()  # lines kept aside, each with its number
     place: Callable[[int], str] = "row {}".format  # where a row comes from
+    parquet: Path | None = None  # the file, if it is read anew for each query
 
     def query(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a query on the table `t`."""

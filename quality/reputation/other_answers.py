@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int16, Int32, Int64
 
 from quality.labels import CrowdLabels, LabelShard, freeze_arrays
-from quality.parallel import kernel
+from quality.parallel import kernel, prefetch
 
 __all__ = [
     "Asked",
@@ -32,6 +32,8 @@ __all__ = [
 
 
 NOWHERE = np.empty(0)  # for chances that nobody asks for
+NEAR = 2**16  # workers whose weights are a megabyte, as much as a core's cache holds
+AHEAD = 24  # labels: about what the loop does while memory answers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -267,8 +269,8 @@ def ask_right(
     belief = np.empty(int(np.diff(answers.start).max(initial=0)) + 1)
     absent = _ask_others(
         labels.task_start, labels.worker, answers.start, answers.answer, answers.place,
-        answers.row_start, log_odds, np.exp(-log_odds), prior, np.log(prior), belief,
-        np.empty_like(belief), right, chance, mass,
+        answers.row_start, np.column_stack([log_odds, np.exp(-log_odds)]), prior, np.log(prior),
+        belief, np.empty_like(belief), right, chance, mass,
     )  # fmt: skip
     expected: np.ndarray = np.maximum(mass + absent * prior, 0.0)
     return expected
@@ -276,16 +278,16 @@ def ask_right(
 
 @kernel
 def _ask_others(
-    task_start, worker, start, answer, place, row_start, log_odds, without, prior, log_prior, belief,
-    power, right, chance, mass,
+    task_start, worker, start, answer, place, row_start, weight, prior, log_prior, belief, power, right,
+    chance, mass,
 ) -> float:  # fmt: skip
     """Write the chances; add to `mass`, but for the classes' share of the number returned.
 
-    `without` is what a label's absence multiplies the power of its answer by.
+    A worker's weight is her log odds, and what her label's absence multiplies the power of its answer by.
     A class that nobody gave has its prior times the same number at a task. So this number is added
     up, and taken back for the classes that somebody gave.
     """
-    total_absent = 0.0
+    total_absent, is_far, n_rows = 0.0, len(weight) > NEAR, len(worker)
     for task in range(len(task_start) - 1):
         first, n_answers = start[task], start[task + 1] - start[task]
         if n_answers == 0:
@@ -296,11 +298,13 @@ def _ask_others(
             rest -= prior[answer[first + k]]
         is_all = n_answers == len(prior) or rest < 1e-12
         for row in range(task_start[task], task_start[task + 1]):
-            belief[place[row]] += log_odds[worker[row]]
+            if is_far and row + AHEAD < n_rows:
+                prefetch(weight, 2 * worker[row + AHEAD])
+            belief[place[row]] += weight[worker[row], 0]
         total = _powers_of(belief, n_answers, 0.0 if is_all else rest, power)
         for row in range(task_start[task], task_start[task + 1]):
             own, at = place[row], row_start[row]
-            mine = power[own] * without[worker[row]]
+            mine = power[own] * weight[worker[row], 1]
             others = power[n_answers]  # added up, not subtracted: what is small keeps its digits
             for k in range(n_answers):
                 if k != own:

@@ -68,6 +68,31 @@ def test_what_is_loaded_whole_has_the_bytes_of_a_table_read_whole(
     assert open_features(tmp_path / "features") == found
 
 
+@pytest.mark.parametrize("grouped", [True, False])
+def test_tasks_are_listed_alike_whether_cells_are_coded_as_they_stand_or_as_text(
+    tmp_path: Path, grouped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three tables, the groups of one of which stand in no other."""
+    tables = [table_of(seed=0), table_of(n=1, seed=1), table_of(n=40, seed=2)]
+    place = tables[0].column_names.index("group")
+    tables[2] = tables[2].set_column(place, "group", pa.array(["a", "z"] * 20))
+    paths = [tmp_path / f"tasks-{number}.parquet" for number in range(3)]
+    for table, path in zip(tables, paths, strict=True):
+        pq.write_table(table if grouped else table.drop_columns("group"), path)
+    plain = list_features(paths, GROUPS, tmp_path / "plain", memory_gb=0.2)
+    asked = []
+    monkeypatch.setattr(
+        "flows.tables.tables.parquet_texts", lambda *given: asked.append(given) or None
+    )
+    text = list_features(paths, GROUPS, tmp_path / "text", memory_gb=0.2)
+    assert asked
+    assert np.array_equal(plain.order, text.order)
+    for name in ("names", "group", "group_names"):
+        assert np.array_equal(getattr(plain.table, name), getattr(text.table, name))
+    for one, other in zip(plain.groups, text.groups, strict=True):
+        assert np.array_equal(one.names[one.code], other.names[other.code])
+
+
 def test_a_bag_is_a_group_with_its_labelled_tasks_first_each_by_name(tmp_path: Path) -> None:
     pq.write_table(table_of(), tmp_path / "tasks.parquet")
     listed, labelled, found = written([tmp_path / "tasks.parquet"], tmp_path / "features")
