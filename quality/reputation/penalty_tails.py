@@ -26,7 +26,7 @@ import numpy as np
 from jaxtyping import Float64, Int32, Int64
 from scipy.special import ndtr
 
-from quality.parallel import kernel
+from quality.parallel import kernel, prefetch
 from quality.reputation.other_answers import (
     Asked,
     GradedAnswers,
@@ -47,6 +47,8 @@ WIDTHS = np.array([NEAR, 1e-4, 1e-3, 1e-2, 0.1])
 COARSEST = 11 * EXACT * (EXACT + 1)  # sums and numbers of tasks, at the coarsest width
 APART = 64.0  # between sums of other numbers of tasks, more than any sum
 N_MOMENTS = 15
+FAR = 2**13  # workers whose moments a core's cache no longer holds: a megabyte
+AHEAD = 10  # labels: about what the sums do while memory answers
 BLOCK = 50_000  # workers with a normal tail at once
 SMALLEST = 1e-300  # chance returned: below it doubles lose their digits, and end in 0
 
@@ -429,7 +431,12 @@ def _add_moments(
     owner, task, start, count, place, row_start, others, n_classes, flat, slope, penalty, moments
 ) -> None:
     """Add every label's terms to the moments of its owner; -1 is nobody."""
-    for row in range(len(owner)):
+    is_far, n_rows = len(moments) > FAR, len(owner)
+    for row in range(n_rows):
+        if is_far and row + AHEAD < n_rows:
+            soon = max(owner[row + AHEAD], 0) * N_MOMENTS
+            prefetch(moments, soon)
+            prefetch(moments, soon + N_MOMENTS - 1)
         if owner[row] < 0:
             continue
         n_terms = answer_terms(
