@@ -20,7 +20,7 @@ NOISE = 1e-6  # variance of a published share
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", nargs="+", type=int, default=[200_000, 2_000_000])
+    parser.add_argument("--rows", nargs="+", type=int, default=[200_000, 2_000_000, 8_000_000])
     row(2_000)  # what a first call loads
     rows = [row(n) for n in parser.parse_args().rows]
     publish(

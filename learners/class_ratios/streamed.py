@@ -1,7 +1,7 @@
 """Class ratios of bags that do not fit in memory: kernel mean matching, a block of rows at a time.
 
-Scale, bandwidth and landmarks are chosen on a spread sample of the rows; the means that are matched are
-those of all rows, added up block by block.
+Scale, bandwidth and landmarks are chosen on a spread sample of the rows, and the means' errors measured on a
+larger one; the means that are matched are those of all rows, added up block by block.
 
 >>> line = np.linspace(-1, 1, 50)[:, None]
 >>> bags = [[line[: 50 - k], 5 + line[:k]] for k in (10, 25, 40)]
@@ -44,6 +44,8 @@ from learners.class_ratios.trials import Trial
 __all__ = ["Blocks", "StreamedRatioModel", "learn_streamed_ratios"]
 
 SAMPLE_POINTS = 5000  # on which scale, bandwidth and landmarks are chosen
+SAMPLE_CELLS = 2**24  # of the rows on which the errors of the bags' means are measured
+AT_ONCE = 2048  # of those rows
 
 Directions: TypeAlias = Float[np.ndarray, "directions classes"]
 Span: TypeAlias = Float[np.ndarray, "landmarks classes"]  # directions, as sums of landmarks
@@ -208,16 +210,18 @@ def learn_streamed_ratios(
     Notes
     -----
     A bag is anything that yields its blocks anew each time it is iterated: a list of arrays, or an object
-    whose `__iter__` opens a file. Training iterates each labelled bag four times, five with `noise`; a
-    prediction iterates its bag once. If other processes or machines work on the blocks, all bags together
-    are one :class:`~learners.class_ratios.BagPasses`. The features are those of a `NystroemMap` with
-    min(1200, 4 sqrt(n)) landmarks, for n rows in all.
+    whose `__iter__` opens a file. Training iterates each labelled bag four times, or five with `noise` and
+    few rows; a prediction iterates its bag once. If other processes or machines work on the blocks, all
+    bags together are one :class:`~learners.class_ratios.BagPasses`. The features are those of a
+    `NystroemMap` with min(1200, 4 sqrt(n)) landmarks, for n rows in all.
 
     **Guarantees.** The cut of rows into blocks changes a ratio by rounding only, 1e-12; the result is that
     of the same landmarks with all rows at once, but for the correction for pairs of a point with itself,
     which beyond 5000 rows is that of the sample and moves a ratio by less than a thousandth of its
-    interval. The same blocks give the same bytes, wherever they are worked on.
-    **Cost.** Memory for one block, a sample of 5000 rows and the landmarks, for bags of any size; for m
+    interval, and for the covariances of the bags, which beyond 2^24 numbers are those of so many: with r rows
+    of a bag their relative error is a few times sqrt(2 / r). The same blocks give the same bytes, wherever
+    they are worked on.
+    **Cost.** Memory for one block, a sample of 2^24 numbers and the landmarks, for bags of any size; for m
     landmarks m per row and pass. One thread works on a block.
     **Privacy.** As for `learn_ratios`.
 
@@ -231,7 +235,7 @@ def learn_streamed_ratios(
     check_ratio_level(level)
     passes = _passes(bags)
     size = passes.sizes()
-    sample = LabelledBags.of(_sampled(passes, size), proportions, noise)
+    sample = LabelledBags.of(_sampled(passes, size, SAMPLE_POINTS), proportions, noise)
     if not parts_left_out(sample.mixture):
         raise ValueError("bags must tell the classes apart with one left out; add a bag")
     with threadpool_limits(1):  # the same bytes as with one thread per block elsewhere
@@ -276,12 +280,23 @@ def _matched(
     features: _RowFeatures,
     own: Float[np.ndarray, " bags"],
 ) -> tuple[MatchedMeans, Float[np.ndarray, "bags directions"], MixtureFit]:
-    """Match the means of all rows' features: one pass for the means, one for each weighting of the bags."""
+    """Match the means of all rows' features: one pass for the means, one for each weighting of the bags.
+
+    The latter is a pass over some rows where there are more than `SAMPLE_CELLS` numbers.
+    """
     total, along = [], []
     for parts in passes.each(_feature_sums, features.kernels):
         total.append(np.sum([part for part, _ in parts], axis=0))
         along.append(_joined([moments for _, moments in parts]))
     mean = np.array(total) / shares.size[:, None] @ features.features.root
+
+    n_points = SAMPLE_CELLS // len(features.scale)
+    if shares.size.sum() > n_points:
+        bags = (
+            np.array_split(rows, -(-len(rows) // AT_ONCE))
+            for rows in _sampled(passes, shares.size, n_points)
+        )
+        passes = LocalBlocks(list(bags))
 
     def covariances(
         weights: Float[np.ndarray, "bags classes"],
@@ -353,8 +368,8 @@ def _passes(bags: Sequence[Blocks] | BagPasses, names: tuple[str, ...] | None = 
     return bags if isinstance(bags, BagPasses) else LocalBlocks(bags, names)
 
 
-def _sampled(passes: BagPasses, size: Int[np.ndarray, " bags"]) -> list[Block]:
+def _sampled(passes: BagPasses, size: Int[np.ndarray, " bags"], n_points: int) -> list[Block]:
     """Return the rows that `spread_points` would take of all rows."""
-    share = min(1.0, SAMPLE_POINTS / max(int(size.sum()), 1))
+    share = min(1.0, n_points / max(int(size.sum()), 1))
     wanted = [np.sort(spread_order(int(n))[: max(2, round(share * n))]) for n in size]
     return passes.take(wanted)

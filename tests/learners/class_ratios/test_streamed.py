@@ -98,6 +98,26 @@ def test_a_small_sample_chooses_and_all_rows_are_matched(monkeypatch):
     np.testing.assert_allclose(found.ratio, means.ratio(product), atol=0.03)
 
 
+@pytest.mark.parametrize("noise", [None, np.tile(1e-4 * (np.eye(2) - 0.5), (4, 1, 1))])
+def test_covariances_of_a_sample_have_the_error_of_its_rows(noise, monkeypatch):
+    """Of r rows of a bag, a few times sqrt(2 / r): nowhere more than six."""
+    bags, unlabelled = drawn(size=20_000)
+    blocks, unknown = [cut(bag, 1000) for bag in bags], cut(unlabelled, 1000)
+    whole = learn_streamed_ratios(blocks, SHARES, noise=noise)
+    rows = 2_000
+    monkeypatch.setattr("learners.class_ratios.streamed.SAMPLE_CELLS", rows * len(bags) * 2)
+    some = learn_streamed_ratios(blocks, SHARES, noise=noise)
+    assert np.array_equal(some.mean, whole.mean)
+    size = np.linalg.norm(whole.means.error, axis=(1, 2))
+    error = np.linalg.norm(some.means.error - whole.means.error, axis=(1, 2)) / size
+    assert (error > 0).all()
+    assert (error < 6 * np.sqrt(2 / rows)).all()
+    found, expected = some.ratio(unknown), whole.ratio(unknown)
+    width = np.diff(expected.interval)
+    assert np.abs(found.ratio - expected.ratio).max() < width.min() / 50
+    assert np.abs(np.diff(found.interval) / width - 1).max() < 2 * np.sqrt(2 / rows)
+
+
 class Travelling(LocalBlocks):
     """Passes whose work, parameters and findings go through bytes, as to another process."""
 
