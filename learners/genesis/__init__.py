@@ -44,8 +44,7 @@ from learners.genesis.crowd import (
 from learners.genesis.neuro import COMPARTMENT
 from learners.genesis.script import COMMANDS, LIBRARY, Distribution, ScriptError, evaluate
 from learners.genesis.simulation import Simulation
-from learners.genesis.traces import SpikeTimes, Trace
-from learners.genesis.widgets import Form
+from learners.genesis.widgets import Form, SpikeTimes, Trace
 
 __all__ = [
     "CLASSES", "COMMANDS", "COMPARTMENT", "LIBRARY", "Behaviour", "Block", "CrowdRecord",

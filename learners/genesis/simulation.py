@@ -31,8 +31,7 @@ from learners.genesis.core import (
     key_of,
 )
 from learners.genesis.script import Distribution, Interpreter, written
-from learners.genesis.traces import Graph, SpikeTimes, Trace
-from learners.genesis.widgets import Form
+from learners.genesis.widgets import Form, Graph, SpikeTimes, Trace
 
 __all__ = ["Simulation"]
 

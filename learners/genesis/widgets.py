@@ -1,4 +1,6 @@
-"""Forms without a screen: dialogs, toggles and buttons that issue commands of a script and obey them.
+"""Widgets without a screen: forms, which issue commands of a script and obey them, and graphs, which record.
+
+A form has dialogs, toggles and buttons; a graph keeps a field at steps, and spikes the times of events.
 
 >>> pressed = []
 >>> form = Form("control", pressed.append)
@@ -9,6 +11,8 @@
 >>> print(form.text())
 control
   steps [50] set_steps
+>>> Trace(np.array([0.0, 0.1]), np.array([1.0, 2.0])).value.max().item()
+2.0
 """
 
 from __future__ import annotations
@@ -16,8 +20,13 @@ from __future__ import annotations
 import html
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
-__all__ = ["Form", "Widget"]
+import numpy as np
+
+from learners.genesis.core import Selection
+
+__all__ = ["Form", "Graph", "SpikeTimes", "Trace", "Widget"]
 
 KINDS = ("dialog", "toggle", "button")
 
@@ -98,3 +107,40 @@ def _as_html(one: Widget) -> str:
     checked = " checked" if one.value == "1" else ""
     box = f'type="checkbox"{checked}' if one.kind == "toggle" else f'value="{value}"'
     return f'<label title="{title}">{label} <input {box}></label>'
+
+
+class Trace(NamedTuple):
+    """What a graph has recorded: `value` has an entry, or a row, per time."""
+
+    time: np.ndarray
+    value: np.ndarray
+
+
+class SpikeTimes(NamedTuple):
+    """The events of an element: when, and from which of its rows."""
+
+    time: np.ndarray
+    row: np.ndarray
+
+
+class Graph:
+    """What is recorded of a field, every so many steps."""
+
+    def __init__(self, selection: Selection, field: str, every: int) -> None:
+        self.selection, self.field, self.every = selection, field, every
+        self.times: list[float] = []
+        self.values: list[np.ndarray] = []
+
+    def sample(self, n_steps: int, time: float) -> None:
+        """Record the field if it is time to."""
+        if n_steps % self.every == 0:
+            rows = self.selection.element.values[self.field][
+                self.selection.start : self.selection.stop
+            ]
+            self.times.append(time)
+            self.values.append(rows.copy())
+
+    def clear(self) -> None:
+        """Forget what was recorded."""
+        self.times.clear()
+        self.values.clear()
