@@ -234,9 +234,9 @@ def figures(settings: Settings, months: Sequence[Firing]) -> list[list[str]]:
     year = year_of(settings)
     assert year is not None
     price = {"epsilon": float(year.cost().epsilon), "delta": float(year.cost().delta)}
-    foretold = preview(settings.state, settings)["year"]["price"]
+    predicted = preview(settings.state, settings)["year"]["price"]
     spent = read_statements(settings.state)[0]["spent"]
-    same = all(one == price for one in (foretold, spent, *(month.spent for month in months)))
+    same = all(one == price for one in (predicted, spent, *(month.spent for month in months)))
     keys = [f"2027-{month:02d}" for month in range(1, RUNS + 1)]
     states = Counter(month.state for month in months)
     agreed = sum(month.gate == "agrees" for month in months)

@@ -150,9 +150,9 @@ def ledger_rows(settings: Settings) -> list[list[str]]:
     year = year_of(settings)
     assert year is not None
     spent = read_statements(settings.state)[0]["spent"]
-    foretold = preview(settings.state, settings)["year"]["price"]
+    predicted = preview(settings.state, settings)["year"]["price"]
     price = {"epsilon": float(year.cost().epsilon), "delta": float(year.cost().delta)}
-    agree = spent == foretold == price
+    agree = spent == predicted == price
     return [["ledger's sum, plan's price, preview", json.dumps(spent), f"equal: {agree}"]]
 
 

@@ -72,20 +72,17 @@ def check(
     A fault is what a run refuses; a doubt may be intended. Exit code 2 if there are faults and no clean copy
     was asked for.
     """
-    from flows.tables import check_labels, inputs_of, table_file, write_table  # DuckDB
+    from flows.tables import check_labels, inputs_of, table_files, write_table  # DuckDB
 
     with mistakes(), TemporaryDirectory(prefix="crowdassay-") as folder:
-        files = [
-            None if path is None else table_file(path, inputs=inputs_of(labels), force=force)
-            for path in (clean, quarantine)
-        ]
+        outputs = {"--clean": clean, "--quarantine": quarantine}
+        cleaned, taken = table_files(outputs, inputs=inputs_of(labels), force=force)
         path = kept_input(labels, Path(folder))
         reading = reading_of_options(sep, encoding, sheet, wide)
         opened, read_as = _opened(path, reading, Path(folder))
         print_reading([] if json_ else read_as)
         with waiting_for("faults looked for"):
             found = check_labels(opened, duplicates=duplicates, given=str(labels))
-            cleaned, taken = files
             if cleaned is not None:
                 write_table(found.clean(merge=merge), cleaned, guard=guard)
             if taken is not None:

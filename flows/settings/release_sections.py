@@ -64,7 +64,7 @@ class PrivacySettings(Section):
     planned_runs: Annotated[int, Field(ge=1, le=1_000)] = 1
     """Number of runs, each with tasks that joined, that the whole budget pays for, all stages together."""
     planned_tasks: Annotated[int, Field(ge=1)] | None = None
-    """Labelled tasks expected after the last planned run; the preview foretells errors by it."""
+    """Labelled tasks expected after the last planned run; the preview predicts errors by it."""
     unpaid: Literal["skip", "refuse"] | None = None
     """Stages the budget does not cover: skip or refuse the run; by default skip with planned_runs alone."""
     level: Share = 0.9

@@ -54,6 +54,10 @@ Column = Literal["worker", "task", "label"]
 CODES: tuple[Column, ...] = ("worker", "task", "label")
 NUMBER = "file_row_number"  # what DuckDB calls it; from 0
 BATCH = 1_000_000  # rows of codes in this process at a time
+VOCABULARY = pa.schema([("name", pa.string())])
+NAMES_AT_ONCE = (
+    2**17
+)  # however long, they take less than the 2^31 bytes that offsets of 32 bits reach
 BYTES = {"VARCHAR": 1}  # in memory for each cell that is coded as it stands
 BYTES_OF_NUMBER = 16
 
@@ -83,7 +87,7 @@ class LabelSource:
     table: TextTable
     path: Path
     folder: Path
-    fits: bool  # what coding cells as they stand needs in memory
+    fits: bool  # whether memory has room for what coding cells as they stand takes
 
     def coded(self, classes: Sequence[str] | None) -> LabelCodes:
         """Return the columns as codes; raise TableError for a blank cell or an unknown class."""
@@ -147,8 +151,8 @@ class _PlainCodes:
 
     def write_vocabulary(self, column: Column, path: Path) -> None:
         with pq.ParquetWriter(path, VOCABULARY, compression="zstd") as file:
-            for at in range(0, self.size(column), BATCH):
-                some = self._texts(column, at, min(at + BATCH, self.size(column)))
+            for at in range(0, self.size(column), NAMES_AT_ONCE):
+                some = self._texts(column, at, min(at + NAMES_AT_ONCE, self.size(column)))
                 file.write_table(pa.table([some], schema=VOCABULARY))
 
     def sorted_codes(
@@ -168,9 +172,6 @@ class _PlainCodes:
         offsets = (start[first : last + 1] - low).astype(np.int32)
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(letters[low:high])]
         return pa.Array.from_buffers(pa.string(), last - first, buffers)
-
-
-VOCABULARY = pa.schema([("name", pa.string())])
 
 
 def _pages(folder: Path, size: int, kind: type) -> np.ndarray:

@@ -30,7 +30,7 @@ __all__ = ["Year", "parse_year", "split_budget", "with_choice", "year_months", "
 COUNTS = Fraction(1, 2)  # of what corrections leave, where a model is trained
 SCORE = Fraction(1, 10)  # of what learning takes
 SELECT = Fraction(1, 8)  # of the rest, where training chooses among candidates
-OVERFIT = 0.1  # the gap whose power the preview foretells
+OVERFIT = 0.1  # the gap whose power the preview states
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ def year_months(
 
 
 def _sizes(privacy: PrivacySettings, used: list[int], n_tasks: int | None) -> list[int] | None:
-    """Sizes of all planned cohorts, as far as public numbers foretell them."""
+    """Sizes of all planned cohorts, as far as public numbers predict them."""
     left = privacy.planned_runs - len(used)
     if left <= 0:
         return used
@@ -187,7 +187,7 @@ def _gate(settings: Settings, year: Year, sizes: list[int]) -> dict[str, Any]:
     """Return what the gate will tell after cohorts of these sizes."""
     if not year.gate or settings.model is None:
         return {}
-    from learners.holdout import ScoreCounts, foretold_power  # for campaigns with a model alone
+    from learners.holdout import ScoreCounts, planned_power  # for campaigns with a model alone
 
     held = settings.gate.holdout
     learnt = (1 - held) * (1 - settings.model.validation)
@@ -198,5 +198,5 @@ def _gate(settings: Settings, year: Year, sizes: list[int]) -> dict[str, Any]:
             (held, LatticeLaplace(year.gate).law(2).variance),
         )
     )
-    threshold, power = foretold_power(train, holdout, tolerance=OVERFIT)
+    threshold, power = planned_power(train, holdout, tolerance=OVERFIT)
     return {"n_holdout": holdout.size, "threshold": threshold, "power": power}

@@ -59,7 +59,13 @@ if TYPE_CHECKING:
     )
     from flows.tables.dialect import AS_FOUND, Reading
     from flows.tables.fetching import fetch
-    from flows.tables.output_tables import OUTPUT_SUFFIXES, inputs_of, table_file, write_table
+    from flows.tables.output_tables import (
+        OUTPUT_SUFFIXES,
+        inputs_of,
+        table_file,
+        table_files,
+        write_table,
+    )
     from flows.tables.parquet import parquet_texts
     from flows.tables.refusals import (
         ROW,
@@ -191,6 +197,7 @@ __all__ = [
     "spelled_alike",
     "stream_features",
     "table_file",
+    "table_files",
     "task_texts",
     "text_column",
     "text_of_cell",

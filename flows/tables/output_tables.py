@@ -16,14 +16,15 @@ import csv
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import TypeAlias
 
-from flows.files import OutputFile
+from flows.files import OutputError, OutputFile
 from flows.tables.refusals import TableError
 from flows.tables.sources import find_files
 
-__all__ = ["OUTPUT_SUFFIXES", "Cells", "inputs_of", "table_file", "write_table"]
+__all__ = ["OUTPUT_SUFFIXES", "Cells", "inputs_of", "table_file", "table_files", "write_table"]
 
 Cells: TypeAlias = Sequence[str] | Sequence[int | None] | Sequence[float | None]
 Columns: TypeAlias = Mapping[str, Cells]
@@ -58,6 +59,26 @@ def table_file(output: Path, *, inputs: Sequence[Path] = (), force: bool = False
             "format; name another output"
         )
     return file
+
+
+def table_files(
+    outputs: Mapping[str, Path | None], *, inputs: Sequence[Path] = (), force: bool = False
+) -> list[OutputFile | None]:
+    """Return the files of several tables, by the options that name them; None where none is asked for.
+
+    Raises
+    ------
+    OutputError, TableError
+        As `table_file`, and if two of them are one file.
+    """
+    asked = [(option, path) for option, path in outputs.items() if path is not None]
+    for (first, one), (second, other) in combinations(asked, 2):
+        if one.resolve() == other.resolve():
+            raise OutputError(f"{first} and {second} must be two files, got {one} for both")
+    return [
+        None if path is None else table_file(path, inputs=inputs, force=force)
+        for path in outputs.values()
+    ]
 
 
 def write_table(columns: Columns, output: OutputFile, *, guard: bool = False) -> None:

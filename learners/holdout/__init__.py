@@ -27,8 +27,8 @@ from learners.holdout.metric_gate import Auc, MetricGate
 from learners.holdout.pooled_gate import (
     PooledVerdict,
     ScoreCounts,
-    foretold_power,
     judge_pooled,
+    planned_power,
     pooled_error_limit,
 )
 from learners.holdout.sizing import (
@@ -42,7 +42,7 @@ from learners.holdout.thresholdout import GateAnswer, Thresholdout
 __all__ = [
     "Auc", "CandidateAnswer", "CandidateGate", "CertifiedHoldout", "CertifiedState", "GateAnswer",
     "MetricGate", "PooledVerdict", "ScoreCounts", "Thresholdout", "agreeing_holdout_bound",
-    "best_step", "candidate_price", "climb", "fitted_gate", "foretold_power", "holdout_widths",
-    "judge_pooled", "ladder_error", "largest_budget", "pooled_error_limit", "private_holdout_bound",
+    "best_step", "candidate_price", "climb", "fitted_gate", "holdout_widths", "judge_pooled",
+    "ladder_error", "largest_budget", "planned_power", "pooled_error_limit", "private_holdout_bound",
     "thresholdout_advice",
 ]  # fmt: skip

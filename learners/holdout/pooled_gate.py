@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
-__all__ = ["PooledVerdict", "ScoreCounts", "foretold_power", "judge_pooled", "pooled_error_limit"]
+__all__ = ["PooledVerdict", "ScoreCounts", "judge_pooled", "planned_power", "pooled_error_limit"]
 
 PASSES = 2.8  # deviations: 997 times in 1,000 without a gap, 98 in 100 with a gap of .75 deviations
 REFUTES = 1.65  # deviations that a gap of the tolerance is above the threshold where data are many
@@ -129,7 +129,7 @@ def judge_pooled(
     return PooledVerdict("overfit" if gap > threshold else "agrees", gap, threshold, deviation)
 
 
-def foretold_power(
+def planned_power(
     train: ScoreCounts, holdout: ScoreCounts, *, tolerance: float = 0.1, accuracy: float = 0.8
 ) -> tuple[float, float]:
     """Return the threshold for sizes to come, and with what probability a gap of the tolerance is refuted.
@@ -139,7 +139,7 @@ def foretold_power(
     Examples
     --------
     >>> sizes = ScoreCounts((0,), (1280,), 20.0), ScoreCounts((0,), (400,), 1.0)
-    >>> [round(float(one), 3) for one in foretold_power(*sizes)]
+    >>> [round(float(one), 3) for one in planned_power(*sizes)]
     [0.065, 0.932]
     """
     _check(tolerance)

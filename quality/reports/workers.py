@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Float64, Int, Int32, Int64
 
 from quality.aggregation import decide
 from quality.argument_types import check_arguments
-from quality.labels import CrowdLabels, NamedPosterior, bring_near, freeze_arrays
+from quality.labels import CrowdLabels, NamedPosterior, bring_near, check_gold, freeze_arrays
 from quality.matching import conflict_graph, conflict_tasks, load_levels
 from quality.parallel import Progress, counter
 from quality.reports.agreement import worker_agreement
@@ -139,9 +139,8 @@ def worker_report(
     >>> report.reason[2]
     'removed 1st at soft penalty 1, agrees with the consensus on 0% of 3 labels'
     """
-    _check_shapes(labels, filtered, posterior, gold)
-    if gold is None:
-        gold = np.full(labels.n_tasks, -1)
+    _check_shapes(labels, filtered, posterior)
+    gold = check_gold(gold, labels.n_tasks, labels.n_classes)
     if seconds is None:
         seconds = np.full(labels.n_labels, np.nan)
     times = response_times(labels, seconds)
@@ -203,7 +202,6 @@ def _check_shapes(
     labels: CrowdLabels,
     filtered: Filtered | FilteredDishonest,
     posterior: np.ndarray | NamedPosterior,
-    gold: np.ndarray | None,
 ) -> None:
     if filtered.keep.shape != (labels.n_workers,):
         given = len(filtered.keep)
@@ -211,8 +209,6 @@ def _check_shapes(
     shape = (labels.n_tasks, labels.n_classes)
     if posterior.shape != shape:
         raise ValueError(f"posterior must have shape {shape}, got {posterior.shape}")
-    if not (gold is None or gold.shape == (labels.n_tasks,)):
-        raise ValueError(f"gold must have shape {(labels.n_tasks,)}, got {np.shape(gold)}")
 
 
 def _reasons(

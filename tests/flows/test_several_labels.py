@@ -155,7 +155,7 @@ def test_the_plan_asks_no_removed_worker_and_nobody_twice_for_a_task(
 
 
 def test_published_shares_are_noisy_counts_over_the_groups_tasks(made: Path) -> None:
-    """Beside the exact counts within the noise, which the terms of the release foretell."""
+    """Beside the exact counts within the noise, which the terms of the release predict."""
     release = read(made, "public/release.json")["proportions"]
     assert (release["max_labels"], release["threshold"], release["epsilon"]) == (2, 0.5, 1.0)
     law = LatticeLaplace(1.0).law(6, l1=4.0)

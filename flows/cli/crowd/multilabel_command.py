@@ -121,7 +121,7 @@ def multilabel(
     lists what was spent, and the same publication is never paid twice.
     """
     from flows.settings import SettingsError  # these load pydantic, numba and DuckDB
-    from flows.tables import inputs_of, read_gold_sets, read_multilabels, table_file, write_table
+    from flows.tables import inputs_of, read_gold_sets, read_multilabels, table_files, write_table
     from quality import multilabel_consensus
 
     with mistakes():
@@ -133,10 +133,8 @@ def multilabel(
             max_labels=max_labels, budget=budget, publication=publication, threshold=threshold,
             begun=begun,
         )  # fmt: skip
-        files = [
-            None if path is None else table_file(path, inputs=inputs, force=force)
-            for path in (output, probabilities)
-        ]
+        outputs = {"--output": output, "--probabilities": probabilities}
+        files = table_files(outputs, inputs=inputs, force=force)
         named = None if classes is None else tuple(one.strip() for one in classes.split(","))
         reading = reading_of_options(sep, encoding, sheet, False)
         needed = ("worker", "task")

@@ -64,6 +64,10 @@ def gold(
         chosen = load_settings(settings)
         if chosen.classes is None:
             raise SettingsError("the settings must declare the classes")
+        if chosen.input.several is not None:
+            raise SettingsError(
+                "plan gold is for one label a task, and input.several is set: gold corrects no shares there"
+            )
         read = (path for _, path in input_paths(chosen.input))
         written = output_file(output, [settings, *read], force)
         with waiting_for("labels and gold"):

@@ -1,6 +1,6 @@
 """Class ratios of the groups that nobody labelled, from published proportions and features alone.
 
-Features in memory are worked on whole, by the method that foretells the labelled groups best, up to
+Features in memory are worked on whole, by the method that predicts the labelled groups best, up to
 `WHOLE_ROWS` of them, beyond which every method takes minutes; more are worked on by kernel mean matching, and
 of more than `MAX_ROWS` an even part is looked at, whose chance is part of the intervals. Features in a
 folder are streamed a block at a time, here or by Dask, by kernel mean matching.

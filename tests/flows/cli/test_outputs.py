@@ -95,6 +95,30 @@ def test_it_can_be_forced(name: str) -> None:
     assert "--force" in [option for one in COMMANDS[name].params for option in one.opts]
 
 
+PAIRS = {
+    "check": ("check labels.csv --clean {} --quarantine {}", "--clean and --quarantine"),
+    "multilabel": (
+        "multilabel labels.csv --output {} --probabilities {}",
+        "--output and --probabilities",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_two_results_are_two_files(name: str, campaign: Path, tmp_path: Path) -> None:
+    """By whatever name; what is there is kept."""
+    assert sum(one == name for one, _ in WRITTEN) == 2
+    words, options = PAIRS[name]
+    (tmp_path / "one.csv").write_text("kept")
+    (tmp_path / "other.csv").symlink_to(tmp_path / "one.csv")
+    for other in ("one.csv", "campaign/../one.csv", "other.csv"):
+        line = words.format(tmp_path / "one.csv", tmp_path / other)
+        found = CliRunner().invoke(app, [*line.split(), "--force"])
+        assert found.exit_code == 2
+        assert f"{options} must be two files" in " ".join(found.stderr.split())
+        assert (tmp_path / "one.csv").read_text() == "kept"
+
+
 @pytest.fixture
 def campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a small campaign, in which the command is called."""

@@ -17,7 +17,7 @@ RUNS = 12
 
 @pytest.mark.prefect
 @pytest.mark.slow
-def test_a_year_of_scheduled_runs_publishes_every_month_at_the_price_foretold(
+def test_a_year_of_scheduled_runs_publishes_every_month_at_the_price_predicted(
     tmp_path: Path,
 ) -> None:
     library = build_clock(tmp_path)

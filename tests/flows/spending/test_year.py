@@ -1,4 +1,4 @@
-"""The split of a year's budget, what its preview foretells, and what every cohort is asked."""
+"""The split of a year's budget, what its preview predicts, and what every cohort is asked."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_prices_are_read_back_as_they_were_written() -> None:
             parse_year(other)
 
 
-def test_errors_foretold_are_those_of_sums_over_cohorts(tmp_path: Path) -> None:
+def test_errors_predicted_are_those_of_sums_over_cohorts(tmp_path: Path) -> None:
     settings = year_settings(tmp_path, "planned_tasks = 360")
     year = year_of(settings)
     assert year is not None
@@ -118,7 +118,7 @@ def test_a_year_costs_the_dearer_of_learning_and_gate_beside_its_counts(
     assert year.cost() == Cost(exact(whole), exact(1e-6))
 
 
-def test_without_sizes_a_preview_foretells_the_counts_alone(tmp_path: Path) -> None:
+def test_without_sizes_a_preview_predicts_the_counts_alone(tmp_path: Path) -> None:
     months = preview(tmp_path / "state", year_settings(tmp_path))["year"]["months"]
     assert [set(month) for month in months] == [{"run", "counts_l1"}] * 4
 
@@ -241,7 +241,7 @@ def test_months_are_of_a_year_of_declared_classes(tmp_path: Path, without: str) 
         (9, None, [3, 4, 2, 5], [3, 7, 9]),
     ],
 )
-def test_a_campaign_is_foretold_to_grow_as_planned_or_as_it_did(
+def test_a_campaign_is_predicted_to_grow_as_planned_or_as_it_did(
     tmp_path: Path, planned: int | None, n_tasks: int | None, used: list[int], sizes: list[int]
 ) -> None:
     settings = toy_settings(tmp_path, privacy=YEAR | {"planned_tasks": planned}, model=MODEL)
@@ -253,7 +253,7 @@ def test_a_campaign_is_foretold_to_grow_as_planned_or_as_it_did(
     assert [month["run"] for month in months] == [1, 2, 3]
 
 
-def test_no_gate_is_foretold_without_a_model_or_a_price_for_it(tmp_path: Path) -> None:
+def test_no_gate_is_predicted_without_a_model_or_a_price_for_it(tmp_path: Path) -> None:
     learns = toy_settings(tmp_path, privacy=YEAR, model=MODEL)
     year = year_of(learns)
     assert year is not None

@@ -11,8 +11,8 @@ from learners.bounds import clopper_pearson_bound
 from learners.holdout import (
     ScoreCounts,
     fitted_gate,
-    foretold_power,
     judge_pooled,
+    planned_power,
     pooled_error_limit,
 )
 
@@ -57,8 +57,8 @@ def test_a_model_overfitted_by_a_tenth_is_refuted_9_times_in_10(
 
 
 def test_a_small_first_month_says_how_little_it_can_refute() -> None:
-    first = foretold_power(ScoreCounts((0,), (213,), 12.0), ScoreCounts((0,), (67,), 0.04))
-    whole = foretold_power(ScoreCounts((0,), (2560,), 144.0), ScoreCounts((0,), (800,), 0.5))
+    first = planned_power(ScoreCounts((0,), (213,), 12.0), ScoreCounts((0,), (67,), 0.04))
+    whole = planned_power(ScoreCounts((0,), (2560,), 144.0), ScoreCounts((0,), (800,), 0.5))
     assert first[0] > 0.15
     assert first[1] < 0.2 < 0.9 < whole[1]
 
@@ -103,7 +103,7 @@ def test_the_threshold_is_the_largest_gap_that_agrees() -> None:
 
 
 @pytest.mark.parametrize("tolerance", [0.0, 1.0, -0.1, math.nan])
-@pytest.mark.parametrize("judge", [judge_pooled, foretold_power])
+@pytest.mark.parametrize("judge", [judge_pooled, planned_power])
 def test_a_tolerance_is_a_share_between_none_and_all(judge, tolerance) -> None:
     one = ScoreCounts((1,), (1,), 0.5)
     with pytest.raises(ValueError, match="tolerance must be in"):
@@ -146,7 +146,7 @@ def test_a_model_that_does_not_overfit_passes_a_fitted_gate(
 def test_an_accuracy_that_leaves_no_spread_is_refused(accuracy):
     counts = ScoreCounts((0,), (213,), 12.0)
     with pytest.raises(ValueError, match="accuracy must be in"):
-        foretold_power(counts, counts, accuracy=accuracy)
+        planned_power(counts, counts, accuracy=accuracy)
 
 
 @pytest.mark.parametrize(

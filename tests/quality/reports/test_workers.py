@@ -163,8 +163,12 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
 def test_gold_that_does_not_fit_is_refused() -> None:
     labels = crowd()
     filtered, vote = filter_workers(labels, n_workers=1), majority_vote(labels)
-    with pytest.raises(ValueError, match=r"gold must have shape \(4,\), got \(2,\)"):
+    with pytest.raises(
+        ValueError, match=r"gold must be 4 class codes, one per task .* shape \(2,\)"
+    ):
         worker_report(labels, filtered, vote.posterior, gold=np.array([0, 1]))
+    with pytest.raises(ValueError, match="gold must be class codes from -1 to 1"):
+        worker_report(labels, filtered, vote.posterior, gold=np.array([0, 1, 2, -1]))
 
 
 def test_ordinals_are_english() -> None:

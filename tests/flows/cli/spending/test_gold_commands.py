@@ -94,3 +94,14 @@ def test_a_campaign_without_declared_classes_is_refused(tmp_path: Path) -> None:
     settings.write_text(settings.read_text().replace('classes = ["a", "b", "c"]\n', ""))
     done = CliRunner().invoke(app, ["plan", "gold", str(settings)])
     assert done.exit_code == 2
+
+
+def test_a_campaign_of_several_classes_a_task_is_refused(tmp_path: Path) -> None:
+    settings = tmp_path / "settings.toml"
+    settings.write_text(
+        'name = "c"\nclasses = ["a", "b"]\n[input]\nlabels = "labels.csv"\nseveral = "|"\n'
+        "[filter]\nn_workers = 0\n"
+    )
+    done = CliRunner().invoke(app, ["plan", "gold", str(settings)])
+    assert done.exit_code == 2
+    assert "plan gold is for one label a task" in " ".join(done.stderr.split())
