@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -185,6 +186,8 @@ class EngineSettings(Section):
     """Address of a running Dask cluster; without one, a cluster is started."""
     workers: Annotated[int, Field(ge=1)] | None = None
     """Threads, or processes of the cluster that is started."""
+    store: str | None = None
+    """Address of a folder, s3://crowd/work for one, where workers that lack the run folder find its files."""
     shard_labels: Annotated[int, Field(ge=1)] = 5_000_000
     """Labels of a shard."""
     memory_gb: Annotated[float, Field(ge=0.1, allow_inf_nan=False)] = 2.0
@@ -200,6 +203,13 @@ class EngineSettings(Section):
     def _a_scheduler_is_dasks(self) -> EngineSettings:
         if self.scheduler is not None and self.kind != "dask":
             raise ValueError('scheduler is for kind = "dask"')
+        if self.store is not None and self.kind != "dask":
+            raise ValueError('store is for kind = "dask"')
+        if self.store is not None and not re.fullmatch(r"[a-z0-9]+://[^@?#]+", self.store):
+            raise ValueError(
+                "store must be an address without a user, a password or a key, such as s3://crowd/work: "
+                "keys stay in the environment of the run and of the workers"
+            )
         if self.scheduler is not None and self.workers is not None:
             raise ValueError("workers is for a cluster that is started, not for a scheduler's")
         return self

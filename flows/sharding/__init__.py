@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from flows.faces import late_face
 
 if TYPE_CHECKING:
-    from flows.sharding.engine import load_fit, open_engine, open_mapper, save_fit
+    from flows.sharding.engine import load_fit, open_engine, open_mapper, save_fit, stored
     from flows.sharding.features import (
         FeatureFolder,
         FeaturePasses,
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 __all__ = [
     "SHARDS", "FeatureFolder", "FeaturePasses", "Mapper", "ShardFolder", "count_rows", "group_of_shard",
     "list_features", "load_fit", "load_shard", "names_alone", "open_engine", "open_features",
-    "open_mapper", "open_shards", "open_tasks", "refuse_hollow_shards", "save_fit", "write_features",
-    "write_gold", "write_groups", "write_shards",
+    "open_mapper", "open_shards", "open_tasks", "refuse_hollow_shards", "save_fit", "stored",
+    "write_features", "write_gold", "write_groups", "write_shards",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

@@ -1,8 +1,8 @@
 """Sharded work on a Dask cluster: of this machine's processes, or at a scheduler's address.
 
-Workers load shards and blocks from the run folder, so that another worker loads again what a dead one held:
-no row is ever sent. Parameters travel as one task, whose result the workers hand on; the workers add parts
-up in pairs, in one fixed order.
+Workers load shards and blocks from the run folder, or from its copy in a store, so that another worker loads
+again what a dead one held: no row is ever sent. Parameters travel as one task, whose result the workers hand
+on; the workers add parts up in pairs, in one fixed order.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class DaskEngine:
     client
         Of the cluster.
     shards
-        Where they lie; every worker must see the folder under the same path.
+        Where they lie; every worker must see the folder under the same path, or their store.
     hold
         Whether workers keep the shards in memory between passes.
     changes

@@ -1,4 +1,4 @@
-"""Where sharded work runs: in this process or on a Dask cluster; and the checkpoints of a fit.
+"""Where sharded work runs, in this process or on a Dask cluster; its store, and the checkpoints of a fit.
 
 >>> from flows.settings import EngineSettings
 >>> with open_mapper(EngineSettings(workers=2)) as mapper:
@@ -15,16 +15,17 @@ from functools import partial
 from os import cpu_count
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
 from flows.files import write_arrays
-from flows.settings import EngineSettings, SettingsError
+from flows.settings import EngineError, EngineSettings, SettingsError
 from flows.sharding.shards import Mapper, ShardFolder, load_shard
 from quality.aggregation import EMFit, SharedPrior
 from quality.labels import Engine, LocalEngine
 
-__all__ = ["load_fit", "open_engine", "open_mapper", "save_fit"]
+__all__ = ["load_fit", "open_engine", "open_mapper", "save_fit", "stored"]
 
 LABEL_BYTES = 8  # of a shard in memory: two codes, and a share of what its tasks take
 
@@ -93,6 +94,51 @@ def _naming_the_extra() -> Iterator[None]:
         raise SettingsError(
             'engine.kind = "dask" needs the extra "scale": pip install "crowdassay[scale]"'
         ) from None
+
+
+@contextmanager
+def stored(folder: Path, chosen: EngineSettings) -> Iterator[str | None]:
+    """Copy a folder's files into the settings' store while work on them goes on, and yield their address.
+
+    Without a store it is None. The copies have a folder of their own there, which is taken away at the end.
+
+    Raises
+    ------
+    SettingsError
+        If the store cannot be written, or the package that its address needs is not installed.
+    EngineError
+        If the copies cannot be taken away.
+    """
+    if chosen.store is None:
+        yield None
+        return
+    with _naming_the_extra():
+        from fsspec.core import url_to_fs  # type: ignore[import-untyped]  # Dask brings it
+    try:
+        files, place = url_to_fs(f"{chosen.store.rstrip('/')}/crowdassay-{uuid4().hex}")
+    except (ImportError, ValueError) as error:
+        raise _not_writable(chosen.store, error) from None
+    try:
+        try:
+            files.makedirs(place)
+            for path in sorted(folder.iterdir()):
+                files.put_file(str(path), f"{place}/{path.name}")
+        except OSError as error:
+            raise _not_writable(chosen.store, error) from None
+        yield files.unstrip_protocol(place)
+    finally:
+        try:
+            if files.exists(place):
+                files.rm(place, recursive=True)
+        except OSError as error:
+            raise EngineError(
+                f"engine.store: the copies at {place} cannot be taken away: {error}; delete them, and go on "
+                "with --resume"
+            ) from None
+
+
+def _not_writable(store: str, error: Exception) -> SettingsError:
+    return SettingsError(f"engine.store: {store} must be a folder that this run can write: {error}")
 
 
 def save_fit(path: Path, fit: EMFit) -> None:

@@ -26,7 +26,7 @@ from jaxtyping import Bool, Float, Float64, Int
 from flows.files import write_arrays, write_whole
 from flows.settings import GroupSettings
 from flows.sharding.label_codes import open_tasks
-from flows.sharding.shards import Mapper
+from flows.sharding.shards import Mapper, read_rows
 from flows.tables import (
     Coded,
     ColumnScale,
@@ -57,10 +57,11 @@ class FeatureFolder:
     n_tasks: int
     n_features: int
     standardize: bool  # whether `load` and `laid_out` scale them
+    store: str | None = None  # where machines that have no such folder find the rows
 
     def rows(self, first: int, last: int) -> Float[np.ndarray, "_ features"]:
         """Return the rows from `first` up to `last`."""
-        return np.array(self._file()[first:last])
+        return read_rows(self.folder, self.store, ROWS, first, last)
 
     def take(self, places: Int[np.ndarray, " _"]) -> Float[np.ndarray, "_ features"]:
         """Return rows by their places."""

@@ -14,11 +14,14 @@ LabelShard(5000001 labels of tasks 0 to 999999)
 from __future__ import annotations
 
 import json
+import math
+import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, BinaryIO, Literal, TypeAlias
 
 import duckdb
 import numpy as np
@@ -40,7 +43,8 @@ from quality.labels import CrowdLabels, LabelShard
 
 __all__ = [
     "SHARDS", "Mapper", "ShardFolder", "count_rows", "group_of_shard", "load_shard", "names_alone",
-    "open_shards", "refuse_hollow_shards", "write_gold", "write_groups", "write_shards",
+    "open_shards", "opened", "read_rows", "refuse_hollow_shards", "write_gold", "write_groups",
+    "write_shards",
 ]  # fmt: skip
 
 Mapper: TypeAlias = Callable[[Callable[[Any, Any], Any], Sequence[Any], Any], Iterable[Any]]
@@ -53,7 +57,10 @@ SCHEMA = pa.schema([("task", pa.int32()), ("worker", pa.int32()), ("label", pa.i
 
 @dataclass(frozen=True, slots=True)
 class ShardFolder:
-    """Where the shards of a table are, and how large they are."""
+    """Where the shards of a table are, and how large they are.
+
+    Machines that have no such folder find its files in the `store`, an address.
+    """
 
     folder: Path
     n_labels: int
@@ -61,11 +68,12 @@ class ShardFolder:
     n_workers: int
     n_classes: int
     first_task: tuple[int, ...]  # of each shard
+    store: str | None = None
 
     @property
     def paths(self) -> tuple[Path, ...]:
         """The shards' files, in order."""
-        return tuple(_shard_path(self.folder, number) for number in range(len(self.first_task)))
+        return tuple(self.folder / _shard_name(number) for number in range(len(self.first_task)))
 
     def names(self, column: Column) -> np.ndarray:
         """The names that a column's codes stand for."""
@@ -174,24 +182,58 @@ def write_groups(shards: ShardFolder, group: Int[np.ndarray, " tasks"]) -> None:
 
 def group_of_shard(shards: ShardFolder, shard: LabelShard) -> Int[np.ndarray, " tasks"]:
     """Return the group codes of a shard's tasks without reading the others'."""
-    group = np.load(shards.folder / GROUPS, mmap_mode="r", allow_pickle=False)
-    return np.array(group[shard.first_task : shard.first_task + shard.n_tasks])
+    first, last = shard.first_task, shard.first_task + shard.n_tasks
+    return read_rows(shards.folder, shards.store, GROUPS, first, last)
 
 
 def load_shard(shards: ShardFolder, number: int) -> LabelShard:
     """Read one shard, with the gold of its tasks."""
-    rows = pq.read_table(_shard_path(shards.folder, number), schema=SCHEMA, use_threads=False)
+    with opened(shards.folder, shards.store, _shard_name(number)) as file:
+        rows = pq.read_table(file, schema=SCHEMA, use_threads=False)
     first = shards.first_task[number]
     last = [*shards.first_task[1:], shards.n_tasks][number]
     n_labels = np.bincount(rows.column("task").to_numpy() - first, minlength=last - first)
     gold = np.full(last - first, -1, dtype=np.int16)
-    if (shards.folder / GOLD).is_file():
-        with np.load(shards.folder / GOLD, allow_pickle=False) as known:
-            low, high = np.searchsorted(known["task"], (first, last))
-            gold[known["task"][low:high] - first] = known["label"][low:high]
+    with (
+        suppress(FileNotFoundError),
+        opened(shards.folder, shards.store, GOLD) as file,
+        np.load(file, allow_pickle=False) as known,
+    ):
+        low, high = np.searchsorted(known["task"], (first, last))
+        gold[known["task"][low:high] - first] = known["label"][low:high]
     worker, label = (rows.column(name).to_numpy() for name in ("worker", "label"))
     start = np.concatenate([[0], np.cumsum(n_labels)]).astype(np.int64)
     return LabelShard(worker, label, gold, start, first, shards.n_workers, shards.n_classes)
+
+
+def opened(folder: Path, store: str | None, name: str) -> BinaryIO:
+    """Open a file to read: of the folder, or of the store where this machine has no such folder.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    """
+    if store is None or folder.is_dir():
+        return (folder / name).open("rb")
+    from fsspec.core import url_to_fs  # type: ignore[import-untyped]  # Dask brings it
+
+    files, place = url_to_fs(store)
+    found: BinaryIO = files.open(f"{place}/{name}", "rb")
+    return found
+
+
+def read_rows(folder: Path, store: str | None, name: str, first: int, last: int) -> np.ndarray:
+    """Return some rows of an array that lies in a file, which is found as by `opened`; no others are read."""
+    if store is None or folder.is_dir():
+        return np.array(np.load(folder / name, mmap_mode="r", allow_pickle=False)[first:last])
+    with opened(folder, store, name) as file:
+        np.lib.format.read_magic(file)
+        shape, _, kind = np.lib.format.read_array_header_1_0(file)
+        size = kind.itemsize * math.prod(shape[1:])
+        file.seek(first * size, os.SEEK_CUR)
+        cells = np.frombuffer(file.read((last - first) * size), dtype=kind)
+    return cells.reshape(-1, *shape[1:])
 
 
 def refuse_hollow_shards(shards: ShardFolder, name: str) -> None:
@@ -225,15 +267,15 @@ def _some_names(folder: Path, column: Column) -> Iterator[np.ndarray]:
             yield text_column(pa.chunked_array([batch.column(0)]))
 
 
-def _shard_path(folder: Path, number: int) -> Path:
-    return folder / f"shard-{number:05d}.parquet"
+def _shard_name(number: int) -> str:
+    return f"shard-{number:05d}.parquet"
 
 
 def _write_all(codes: Iterator[pa.Table], folder: Path, shard_labels: int) -> tuple[list[int], int]:
     """Write every shard; returns their first tasks, and the number of labels."""
     starts, n_labels = list[int](), 0
     for shard in _cut(codes, shard_labels):
-        pq.write_table(shard, _shard_path(folder, len(starts)), compression="zstd")
+        pq.write_table(shard, folder / _shard_name(len(starts)), compression="zstd")
         starts.append(shard.column("task")[0].as_py())
         n_labels += len(shard)
     return starts, n_labels

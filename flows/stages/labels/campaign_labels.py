@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -16,7 +17,7 @@ from jaxtyping import Bool, Int
 
 from flows.run import Crowd, Run, load_crowd
 from flows.settings import FilterSettings
-from flows.sharding import SHARDS, open_engine, open_shards
+from flows.sharding import SHARDS, open_engine, open_shards, stored
 from flows.stages.label_plan import FewAtHand
 from flows.stages.labels.set_labels import SetLabels
 from flows.stages.labels.sharded_labels import ShardedLabels
@@ -66,9 +67,10 @@ def open_labels(run: Run) -> Iterator[CampaignLabels]:
     if chosen is None:
         yield WholeLabels(run, crowd)
         return
-    shards = open_shards(run.folder / SHARDS)
-    with open_engine(shards, chosen) as engine:
-        yield ShardedLabels(run, crowd, shards, engine, chosen)
+    with stored(run.folder / SHARDS, chosen) as store:
+        shards = replace(open_shards(run.folder / SHARDS), store=store)
+        with open_engine(shards, chosen) as engine:
+            yield ShardedLabels(run, crowd, shards, engine, chosen)
 
 
 @contextmanager

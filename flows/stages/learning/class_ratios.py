@@ -20,7 +20,7 @@ from jaxtyping import Float, Int
 
 from flows.run import Crowd, Run, load_crowd
 from flows.settings import EngineSettings, PrivacySettings, Settings
-from flows.sharding import FeatureFolder, FeaturePasses, Mapper, open_mapper
+from flows.sharding import FeatureFolder, FeaturePasses, Mapper, open_mapper, stored
 from flows.spending import count_noise
 from flows.stages.ordered_classes import with_cumulative_shares
 from flows.stages.publication import why_no_release
@@ -167,8 +167,10 @@ def _learner(run: Run, crowd: Crowd) -> Iterator[Callable[[Published], Learned]]
     if crowd.features is None:
         yield partial(_learn_whole, crowd)
         return
-    with open_mapper(run.settings.engine or EngineSettings()) as mapper:
-        yield partial(_learn_streamed, crowd, crowd.features, _counted(mapper, run.progress))
+    chosen = run.settings.engine or EngineSettings()
+    with stored(crowd.features.folder, chosen) as store, open_mapper(chosen) as mapper:
+        features = replace(crowd.features, store=store)
+        yield partial(_learn_streamed, crowd, features, _counted(mapper, run.progress))
 
 
 def _counted(mapper: Mapper, progress: Progress | None) -> Mapper:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.settings import EngineSettings, GroupSettings
-from flows.sharding import Mapper, open_mapper
+from flows.sharding import Mapper, open_mapper, stored
 from flows.sharding.dask import open_dask_mapper
 from flows.sharding.features import (
     FeatureFolder,
@@ -124,6 +125,22 @@ def test_a_cluster_gives_the_bytes_of_one_process_and_a_worker_killed_in_mid_pas
         found = by_mapper(features, deadly)
     assert mark.exists()
     assert bytes_of(found) == bytes_of(in_one_process(features))
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_workers_that_lack_the_folder_read_the_same_rows_from_the_store(
+    features: FeatureFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They stay where they began, and the folder has a path from another place."""
+    chosen = EngineSettings(kind="dask", workers=2, memory_gb=1.0, store=f"file://{tmp_path}/store")
+    with open_dask_mapper(chosen) as mapper, stored(features.folder, chosen) as store:
+        monkeypatch.chdir(features.folder.parent)
+        here = replace(features, folder=Path(features.folder.name))
+        with pytest.raises(FileNotFoundError):
+            by_mapper(here, mapper)
+        found = by_mapper(replace(here, store=store), mapper)
+    assert bytes_of(found) == bytes_of(in_one_process(features))
+    assert list((tmp_path / "store").iterdir()) == []
 
 
 def test_blocks_are_those_of_any_run_on_the_same_features(tmp_path: Path) -> None:

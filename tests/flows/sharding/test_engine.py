@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import dask
@@ -16,13 +18,24 @@ import pytest
 from distributed import Client, LocalCluster
 
 from flows.settings import EngineError, EngineSettings, SettingsError
-from flows.sharding import ShardFolder, load_fit, load_shard, open_engine, save_fit, write_shards
+from flows.sharding import (
+    ShardFolder,
+    group_of_shard,
+    load_fit,
+    load_shard,
+    open_engine,
+    save_fit,
+    stored,
+    write_gold,
+    write_groups,
+    write_shards,
+)
 from flows.sharding.dask import DaskEngine, open_dask
 from quality import regular_assignment, simulate_crowd
 from quality.aggregation.em import EMFit
 from quality.aggregation.sharded_em import dawid_skene_by_shards, posterior_of_shard
 from quality.choice import auto_by_shards
-from quality.labels.shards import LabelShard, LocalEngine
+from quality.labels.shards import Engine, LabelShard, LocalEngine
 from quality.reputation import filter_dishonest_by_shards
 from quality.reputation.penalties import soft_penalty_by_shards
 from quality.reputation.sharded_filtering import filter_workers_by_shards
@@ -62,6 +75,16 @@ def same(one: EMFit, other: EMFit) -> bool:
     return (one.n_iter, one.log_likelihood) == (other.n_iter, other.log_likelihood) and all(
         getattr(one, name).tobytes() == getattr(other, name).tobytes() for name in arrays
     )
+
+
+def groups_of(shard: LabelShard, shards: ShardFolder) -> tuple[np.ndarray, ...]:
+    """How many of a shard's tasks each group has, those with gold apart."""
+    group = group_of_shard(shards, shard)
+    return np.bincount(group, minlength=4), np.bincount(group[shard.gold >= 0], minlength=4)
+
+
+def group_counts(engine: Engine, shards: ShardFolder) -> np.ndarray:
+    return np.array(engine.add_up(groups_of, shards))
 
 
 def die_once(shard: LabelShard, mark: str) -> tuple[np.ndarray, ...]:
@@ -199,3 +222,63 @@ def test_without_dask_one_sentence_says_what_to_install(
         open_engine(shards, DASK),
     ):
         pass
+
+
+@pytest.mark.parametrize("hold", [True, False])
+def test_workers_that_lack_the_run_folder_give_the_same_bytes_from_the_store(
+    shards: ShardFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hold: bool
+) -> None:
+    """They stay where they began; gold and groups are in the store as well, which is empty at the end."""
+    folder = shutil.copytree(shards.folder, tmp_path / "run" / "shards")
+    here, names = replace(shards, folder=folder), shards.names("task")
+    write_gold(here, np.where(np.arange(len(names)) % 3 == 0, 1, -1))
+    write_groups(here, np.arange(len(names)) % 4)
+    expected = local(here)
+    sums, groups = dawid_skene_by_shards(expected, max_iter=2), group_counts(expected, here)
+    chosen = DASK.model_copy(update={"store": f"file://{tmp_path}/store/"})
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,  # type: ignore[no-untyped-call]
+        Client(cluster, set_as_default=False) as client,  # type: ignore[no-untyped-call]
+        stored(folder, chosen) as store,
+    ):
+        monkeypatch.chdir(tmp_path / "run")
+        here = replace(here, folder=Path("shards"))
+        with pytest.raises(FileNotFoundError):
+            group_counts(DaskEngine(client, here, hold=hold), here)
+        here = replace(here, store=store)
+        engine = DaskEngine(client, here, hold=hold)
+        assert same(dawid_skene_by_shards(engine, max_iter=2), sums)
+        assert np.array_equal(group_counts(engine, here), groups)
+    assert list((tmp_path / "store").iterdir()) == []
+
+
+def test_a_store_that_cannot_be_written_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for store, words in (
+        (f"file://{tmp_path}/file/in", "must be a folder that this run can write"),
+        ("nowhere://crowd", "must be a folder that this run can write: Protocol not known"),
+    ):
+        chosen = DASK.model_copy(update={"store": store})
+        with pytest.raises(SettingsError, match=words), stored(tmp_path, chosen):
+            pass
+
+
+def test_copies_that_cannot_be_taken_away_are_named(
+    shards: ShardFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError("not yours")
+
+    chosen = DASK.model_copy(update={"store": f"file://{tmp_path}/store"})
+    with (
+        pytest.raises(EngineError, match=r"/store/crowdassay-\w+ cannot be taken away: not yours"),
+        stored(shards.folder, chosen),
+    ):
+        monkeypatch.setattr("fsspec.implementations.local.LocalFileSystem.rm", refuse)
+
+
+def test_a_run_leaves_no_copies_where_the_work_fails(shards: ShardFolder, tmp_path: Path) -> None:
+    chosen = DASK.model_copy(update={"store": f"file://{tmp_path}/store"})
+    with pytest.raises(KeyboardInterrupt), stored(shards.folder, chosen):
+        raise KeyboardInterrupt
+    assert list((tmp_path / "store").iterdir()) == []

@@ -277,11 +277,14 @@ def test_a_pool_killed_in_a_fit_ends_with_the_bytes_of_one_that_was_not(
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Creating scratch directories:UserWarning")  # a busy disk
 def test_a_dask_cluster_leaves_the_bytes_of_threads(
-    runs: tuple[Settings, RunResult, RunResult],
+    runs: tuple[Settings, RunResult, RunResult], tmp_path: Path
 ) -> None:
+    """Its store has been in use, and is empty."""
     settings, _, sharded = runs
-    chosen = SHARDS.model_copy(update={"kind": "dask", "workers": 2, "memory_gb": 1.0})
-    assert bytes_of(run_pipeline(on(settings, chosen)).folder) == bytes_of(sharded.folder)
+    dask = {"kind": "dask", "workers": 2, "memory_gb": 1.0, "store": f"file://{tmp_path}/store"}
+    found = run_pipeline(on(settings, SHARDS.model_copy(update=dask)))
+    assert bytes_of(found.folder) == bytes_of(sharded.folder)
+    assert list((tmp_path / "store").iterdir()) == []
 
 
 def test_a_run_killed_in_a_fit_goes_on_from_its_checkpoint(
@@ -365,6 +368,15 @@ def test_a_task_that_is_in_no_task_table_is_refused_with_its_row(tmp_path: Path)
     [
         ("[engine]\nkind = 'spark'\n", "engine.kind: input should be 'local' or 'dask'"),
         ("[engine]\nscheduler = 'tcp://a:1'\n", 'engine: scheduler is for kind = "dask"'),
+        ("[engine]\nstore = 's3://crowd/work'\n", 'engine: store is for kind = "dask"'),
+        (
+            "[engine]\nkind = 'dask'\nstore = '/mnt/work'\n",
+            "engine: store must be an address without",
+        ),
+        (
+            "[engine]\nkind = 'dask'\nstore = 's3://key:secret@crowd/work'\n",
+            "without a user, a password or a key, such as s3://crowd/work",
+        ),
         (
             "[consensus]\naggregator = 'kos'\n[engine]\n",
             "[engine] needs consensus.aggregator to be",
