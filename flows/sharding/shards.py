@@ -307,8 +307,6 @@ def _unrepeated(
     before = np.array([[-1], [-1]], dtype=np.int32)  # task and worker of the row before
     batches = codes.sorted_codes(keep="any" if duplicates == "error" else duplicates)
     for batch in batches:
-        if not len(batch):
-            continue
         pairs = np.array([batch.column(name).to_numpy() for name in ("task", "worker")])
         again = (np.diff(pairs, axis=1, prepend=before) == 0).all(axis=0)
         before = pairs[:, -1:]

@@ -131,7 +131,7 @@ def sorted_ranges(
     in_range: int,
     keep: Literal["any", "first", "last"] = "any",
 ) -> Iterator[tuple[Int64[np.ndarray, " _"], Int64[np.ndarray, " _"], Int64[np.ndarray, " _"]]]:
-    """Yield rows of codes by task and worker: worker, task and label of one range of tasks after another.
+    """Yield rows of codes by task and worker: worker, task and label of a range of tasks, where it has any.
 
     Parameters
     ----------
@@ -161,6 +161,8 @@ def sorted_ranges(
     row = np.append(0, np.cumsum(count))
     _to_ranges(worker, task, label, 0, len(task), shift, bits, row[:-1].copy(), key)
     for at, (first, last) in enumerate(pairwise(row.tolist())):
+        if first == last:
+            continue
         near = _in_order(key[first:last], bits[1], keep)
         given = near & (1 << bits[1]) - 1
         near >>= bits[1]
