@@ -97,8 +97,8 @@ def _naming_the_extra() -> Iterator[None]:
 
 
 @contextmanager
-def stored(folder: Path, chosen: EngineSettings) -> Iterator[str | None]:
-    """Copy a folder's files into the settings' store while work on them goes on, and yield their address.
+def stored(paths: Sequence[Path], chosen: EngineSettings) -> Iterator[str | None]:
+    """Copy files into the settings' store while work on them goes on, and yield the address of the copies.
 
     Without a store it is None. The copies have a folder of their own there, which is taken away at the end.
 
@@ -121,7 +121,7 @@ def stored(folder: Path, chosen: EngineSettings) -> Iterator[str | None]:
     try:
         try:
             files.makedirs(place)
-            for path in sorted(folder.iterdir()):
+            for path in paths:
                 files.put_file(str(path), f"{place}/{path.name}")
         except OSError as error:
             raise _not_writable(chosen.store, error) from None

@@ -59,6 +59,11 @@ class FeatureFolder:
     standardize: bool  # whether `load` and `laid_out` scale them
     store: str | None = None  # where machines that have no such folder find the rows
 
+    @property
+    def read_by_workers(self) -> tuple[Path, ...]:
+        """The file of the rows."""
+        return (self.folder / ROWS,)
+
     def rows(self, first: int, last: int) -> Float[np.ndarray, "_ features"]:
         """Return the rows from `first` up to `last`."""
         return read_rows(self.folder, self.store, ROWS, first, last)

@@ -75,6 +75,12 @@ class ShardFolder:
         """The shards' files, in order."""
         return tuple(self.folder / _shard_name(number) for number in range(len(self.first_task)))
 
+    @property
+    def read_by_workers(self) -> tuple[Path, ...]:
+        """The shards' files, and gold and groups if they are there; no names."""
+        beside = (self.folder / name for name in (GOLD, GROUPS))
+        return (*self.paths, *(path for path in beside if path.is_file()))
+
     def names(self, column: Column) -> np.ndarray:
         """The names that a column's codes stand for."""
         return _names_in(self.folder, column)

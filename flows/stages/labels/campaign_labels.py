@@ -67,8 +67,9 @@ def open_labels(run: Run) -> Iterator[CampaignLabels]:
     if chosen is None:
         yield WholeLabels(run, crowd)
         return
-    with stored(run.folder / SHARDS, chosen) as store:
-        shards = replace(open_shards(run.folder / SHARDS), store=store)
+    shards = open_shards(run.folder / SHARDS)
+    with stored(shards.read_by_workers, chosen) as store:
+        shards = replace(shards, store=store)
         with open_engine(shards, chosen) as engine:
             yield ShardedLabels(run, crowd, shards, engine, chosen)
 

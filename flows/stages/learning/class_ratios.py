@@ -168,7 +168,8 @@ def _learner(run: Run, crowd: Crowd) -> Iterator[Callable[[Published], Learned]]
         yield partial(_learn_whole, crowd)
         return
     chosen = run.settings.engine or EngineSettings()
-    with stored(crowd.features.folder, chosen) as store, open_mapper(chosen) as mapper:
+    paths = crowd.features.read_by_workers
+    with stored(paths, chosen) as store, open_mapper(chosen) as mapper:
         features = replace(crowd.features, store=store)
         yield partial(_learn_streamed, crowd, features, _counted(mapper, run.progress))
 

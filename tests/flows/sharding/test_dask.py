@@ -133,7 +133,7 @@ def test_workers_that_lack_the_folder_read_the_same_rows_from_the_store(
 ) -> None:
     """They stay where they began, and the folder has a path from another place."""
     chosen = EngineSettings(kind="dask", workers=2, memory_gb=1.0, store=f"file://{tmp_path}/store")
-    with open_dask_mapper(chosen) as mapper, stored(features.folder, chosen) as store:
+    with open_dask_mapper(chosen) as mapper, stored(features.read_by_workers, chosen) as store:
         monkeypatch.chdir(features.folder.parent)
         here = replace(features, folder=Path(features.folder.name))
         with pytest.raises(FileNotFoundError):

@@ -239,8 +239,13 @@ def test_workers_that_lack_the_run_folder_give_the_same_bytes_from_the_store(
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,  # type: ignore[no-untyped-call]
         Client(cluster, set_as_default=False) as client,  # type: ignore[no-untyped-call]
-        stored(folder, chosen) as store,
+        stored(here.read_by_workers, chosen) as store,
     ):
+        assert store is not None
+        copies = {path.name for path in Path(store.removeprefix("file://")).iterdir()}
+        assert copies == {path.name for path in folder.iterdir()} - {
+            "workers.parquet", "tasks.parquet", "labels.parquet", "shards.json"
+        }  # fmt: skip
         monkeypatch.chdir(tmp_path / "run")
         here = replace(here, folder=Path("shards"))
         with pytest.raises(FileNotFoundError):
@@ -259,7 +264,7 @@ def test_a_store_that_cannot_be_written_is_refused_in_one_sentence(tmp_path: Pat
         ("nowhere://crowd", "must be a folder that this run can write: Protocol not known"),
     ):
         chosen = DASK.model_copy(update={"store": store})
-        with pytest.raises(SettingsError, match=words), stored(tmp_path, chosen):
+        with pytest.raises(SettingsError, match=words), stored((), chosen):
             pass
 
 
@@ -272,13 +277,13 @@ def test_copies_that_cannot_be_taken_away_are_named(
     chosen = DASK.model_copy(update={"store": f"file://{tmp_path}/store"})
     with (
         pytest.raises(EngineError, match=r"/store/crowdassay-\w+ cannot be taken away: not yours"),
-        stored(shards.folder, chosen),
+        stored(shards.paths, chosen),
     ):
         monkeypatch.setattr("fsspec.implementations.local.LocalFileSystem.rm", refuse)
 
 
 def test_a_run_leaves_no_copies_where_the_work_fails(shards: ShardFolder, tmp_path: Path) -> None:
     chosen = DASK.model_copy(update={"store": f"file://{tmp_path}/store"})
-    with pytest.raises(KeyboardInterrupt), stored(shards.folder, chosen):
+    with pytest.raises(KeyboardInterrupt), stored(shards.paths, chosen):
         raise KeyboardInterrupt
     assert list((tmp_path / "store").iterdir()) == []
