@@ -243,7 +243,8 @@ def calibrate(
 
     **Limits.** Gold must be drawn from the tasks at random: gold that was chosen for being hard or
     easy moves everything. Without gold a crowd that knows something is taken for one among the public
-    ones that the prior was made from, and guessers are taken to guess classes as often as they are
+    ones that the prior was made from, so that workers whose errors are independent, as few are, are
+    believed too little, and guessers are taken to guess classes as often as they are
     true; who knows among them is found on one half of the tasks for the other, those of even and of odd
     codes, so that where votes are hardly alike other names of the tasks move its mean, by up to .1;
     nothing in labels shows that a whole crowd errs alike, nor do labels held out, which common
