@@ -395,7 +395,11 @@ def _topics() -> list[str]:
 
 def _engine() -> list[str]:
     """Return a section of comments; keys without a default have an example."""
-    examples = {"scheduler": Line("tcp://host:8786"), "workers": Line(4)}
+    examples = {
+        "scheduler": Line("tcp://host:8786"),
+        "workers": Line(4),
+        "store": Line("s3://crowd/work"),
+    }
     return [
         "# [engine]  is off: for labels that do not fit into memory, worked on in shards",
         *_lines(EngineSettings, examples, off=True),
