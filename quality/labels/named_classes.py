@@ -217,11 +217,13 @@ class NamedPosterior:
         scale = np.divide(1.0 - confidence, others, out=np.zeros(n_tasks), where=others > 0)
         kept = entry < 0
         scale[kept] = 1.0
-        p = self.p * scale[task]
-        p[mine] = confidence[~kept]
         # where nothing is left of the others, what is not believed in the label is theirs evenly
-        rest = np.where((others > 0) | kept, self.rest * scale, 1.0 - confidence)
-        return replace(self, p=p, rest=rest)
+        lost = np.where((others > 0) | kept, 0.0, 1.0 - confidence)
+        each = lost / max(self.named.n_classes - 1, 1)
+        n_unnamed = self.named.n_classes - np.diff(self.named.start)
+        p = self.p * scale[task] + each[task]
+        p[mine] = confidence[~kept]
+        return replace(self, p=p, rest=self.rest * scale + each * n_unnamed)
 
     def _base(self) -> Float64[np.ndarray, " classes"]:
         if self.base is None:  # __post_init__ has set it

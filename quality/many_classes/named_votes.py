@@ -36,7 +36,7 @@ class NamedConsensus(Result):
     skill
         What else it says of each worker: an ability, a competence; None without.
     log_likelihood
-        What the iterations raised, in nats; NaN without iterations that raise one.
+        What the iterations raised, in nats; None without iterations that raise one.
     n_iter, converged
         Iterations made, and whether they had settled by then.
     """
@@ -46,7 +46,7 @@ class NamedConsensus(Result):
     tied: Bool[np.ndarray, " tasks"]
     reliability: Float64[np.ndarray, " workers"] | None = None
     skill: Float64[np.ndarray, " workers"] | None = None
-    log_likelihood: float = np.nan
+    log_likelihood: float | None = None
     n_iter: int = 1
     converged: bool = True
 
@@ -56,7 +56,7 @@ def as_consensus(
     *,
     reliability: Float64[np.ndarray, " workers"] | None = None,
     skill: Float64[np.ndarray, " workers"] | None = None,
-    log_likelihood: float = np.nan,
+    log_likelihood: float | None = None,
     n_iter: int = 1,
     converged: bool = True,
 ) -> NamedConsensus:

@@ -72,15 +72,27 @@ def test_tables_are_the_same_in_however_many_parts_they_are_made(
     assert tables[0]["consensus.parquet"].num_rows == 360
 
 
-@pytest.mark.parametrize("name", ["majority_vote", "one_coin_dawid_skene", "glad"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "glad",
+        "mace",
+        "majority_vote",
+        "mmsr",
+        "one_coin_dawid_skene",
+        "penalty_vote",
+        "weighted_majority",
+    ],
+)
 def test_the_labels_are_those_of_the_aggregator_of_few_classes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    chosen = f'[consensus]\naggregator = "{name}"\n'
+    chosen = f'[consensus]\naggregator = "{name}"\nfeatures = "ignore"\n'
     (tmp_path / "few").mkdir()
     (tmp_path / "many").mkdir()
     few = run_pipeline(load_settings(write_campaign(tmp_path / "few", chosen))).folder
     monkeypatch.setattr("quality.many_classes.named_votes.MAX_CELLS", 10)
+    monkeypatch.setattr("flows.stages.labels.whole_labels._RECENT", {})
     many = run_pipeline(load_settings(write_campaign(tmp_path / "many", chosen))).folder
     one, other = (pq.read_table(folder / "consensus.parquet") for folder in (few, many))
     for column in ("label", "conflict", "tied", "overruled", "n_labels"):

@@ -71,3 +71,13 @@ def test_confidence_in_a_label_leaves_the_other_classes_their_ratios() -> None:
 def test_a_row_that_does_not_add_up_is_not_sound() -> None:
     labels = encode(["ann"], [1], ["x"], classes=["x", "y"])
     assert not NamedPosterior(name_classes(labels), np.array([0.5]), np.array([0.1])).is_sound()
+
+
+def test_what_is_not_believed_in_a_certain_label_is_the_other_classes_evenly() -> None:
+    """Of three classes the first task was given all, the second one alone."""
+    labels = encode([0, 1, 2, 0], [0, 0, 0, 1], [0, 1, 2, 1], classes=range(3))
+    belief = NamedPosterior(name_classes(labels), np.array([0.0, 1.0, 0.0, 1.0]), np.zeros(2))
+    believed = belief.believed(np.array([1, 1]), np.array([0.6, 0.9]))
+    assert believed.is_sound()
+    rows = believed[np.array([0, 1])]
+    np.testing.assert_allclose(rows, [[0.2, 0.6, 0.2], [0.05, 0.9, 0.05]], rtol=0, atol=1e-12)
