@@ -55,11 +55,9 @@ CODES: tuple[Column, ...] = ("worker", "task", "label")
 NUMBER = "file_row_number"  # what DuckDB calls it; from 0
 BATCH = 1_000_000  # rows of codes in this process at a time
 VOCABULARY = pa.schema([("name", pa.string())])
-NAMES_AT_ONCE = (
-    2**17
-)  # however long, they take less than the 2^31 bytes that offsets of 32 bits reach
+NAMES_AT_ONCE = 2**17  # however long, below the 2^31 bytes that offsets of 32 bits reach
 BYTES = {"VARCHAR": 1}  # in memory for each cell that is coded as it stands
-BYTES_OF_NUMBER = 16
+BYTES_OF_NUMBER = 16  # the same, of integers
 
 
 class LabelCodes(Protocol):
