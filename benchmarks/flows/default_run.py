@@ -199,20 +199,27 @@ def carried_on(totals: dict[int, tuple[float, float]]) -> list[tuple[str, ...]]:
     return rows
 
 
-def measure(folder: Path) -> list[tuple[str, float, float, float]]:
-    """Name, CPU and wall seconds and peak memory of each step of a campaign's run."""
+def measure(
+    folder: Path, *, aggregator: str | None = None
+) -> list[tuple[str, float, float, float]]:
+    """Name, CPU and wall seconds and peak memory of each step of a campaign's run.
+
+    By the aggregator that is asked for, where one is.
+    """
     with tempfile.TemporaryDirectory() as scratch:
         warm = Path(scratch)
         write_campaign(warm, Shape(2_000, 30))
-        run_by_default(warm)
-    lines = run_by_default(folder)
+        run_by_default(warm, aggregator)
+    lines = run_by_default(folder, aggregator)
     if lines[-1][0].startswith(REFUSED):
         return lines
     total = [sum(line[place] for line in lines) for place in (1, 2)]
     return [*lines, ("whole run", *total, lines[-1][3])]
 
 
-def run_by_default(folder: Path) -> list[tuple[str, float, float, float]]:
+def run_by_default(
+    folder: Path, aggregator: str | None = None
+) -> list[tuple[str, float, float, float]]:
     """Propose settings and run them, each step under the clock."""
     lines = []
     begin = [time.process_time(), time.perf_counter()]
@@ -235,6 +242,10 @@ def run_by_default(folder: Path) -> list[tuple[str, float, float, float]]:
         if (folder / ENGINE).exists():
             more = (folder / ENGINE).read_text(encoding="utf-8")
             settings.write_text(settings.read_text(encoding="utf-8") + more, encoding="utf-8")
+        if aggregator:
+            proposed = settings.read_text(encoding="utf-8")
+            asked = proposed.replace("[consensus]", f'[consensus]\naggregator = "{aggregator}"', 1)
+            settings.write_text(asked, encoding="utf-8")
         clock("init")
         run_pipeline(load_settings(settings), step=step)
     except ValueError as error:
