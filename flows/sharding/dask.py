@@ -64,6 +64,11 @@ class _Tasks:
                 f"the Dask cluster has no worker that lives ({error}); see why they end, memory_gb "
                 "perhaps, and go on with --resume"
             ) from None
+        except FileNotFoundError as error:
+            raise EngineError(
+                f"a Dask worker does not find {error.filename}; let every machine have the run folder under "
+                "the same path, or name an engine.store, and go on with --resume"
+            ) from None
 
 
 class DaskEngine:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from os import cpu_count
 from pathlib import Path
@@ -105,7 +105,8 @@ def stored(paths: Sequence[Path], chosen: EngineSettings) -> Iterator[str | None
     Raises
     ------
     SettingsError
-        If the store cannot be written, or the package that its address needs is not installed.
+        If the store is not there or cannot be written, or the package that its address needs is not
+        installed.
     EngineError
         If the copies cannot be taken away.
     """
@@ -119,18 +120,21 @@ def stored(paths: Sequence[Path], chosen: EngineSettings) -> Iterator[str | None
     except (ImportError, ValueError) as error:
         raise _not_writable(chosen.store, error) from None
     try:
-        try:
-            files.makedirs(place)
-            for path in paths:
-                files.put_file(str(path), f"{place}/{path.name}")
-        except OSError as error:
+        files.mkdir(place, create_parents=False)  # a store that is not there is a misspelt one
+        for path in paths:
+            files.put_file(str(path), f"{place}/{path.name}")
+    except BaseException as error:
+        with suppress(Exception):  # one error is enough
+            files.rm(place, recursive=True)
+        if isinstance(error, Exception):  # each kind of store has errors of its own
             raise _not_writable(chosen.store, error) from None
+        raise
+    try:
         yield files.unstrip_protocol(place)
     finally:
         try:
-            if files.exists(place):
-                files.rm(place, recursive=True)
-        except OSError as error:
+            files.rm(place, recursive=True)
+        except Exception as error:
             raise EngineError(
                 f"engine.store: the copies at {place} cannot be taken away: {error}; delete them, and go on "
                 "with --resume"
@@ -138,7 +142,10 @@ def stored(paths: Sequence[Path], chosen: EngineSettings) -> Iterator[str | None
 
 
 def _not_writable(store: str, error: Exception) -> SettingsError:
-    return SettingsError(f"engine.store: {store} must be a folder that this run can write: {error}")
+    return SettingsError(
+        f"engine.store: {store} must be a folder or a bucket that is there and that this run can write: "
+        f"{error}"
+    )
 
 
 def save_fit(path: Path, fit: EMFit) -> None:

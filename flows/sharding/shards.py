@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from socket import gethostname
 from typing import Any, BinaryIO, Literal, TypeAlias
 
 import duckdb
@@ -30,6 +31,7 @@ import pyarrow.parquet as pq
 from jaxtyping import Int
 
 from flows.files import write_arrays, write_whole
+from flows.settings import EngineError
 from flows.sharding.label_codes import (
     BATCH,
     CODES,
@@ -219,13 +221,23 @@ def opened(folder: Path, store: str | None, name: str) -> BinaryIO:
     ------
     FileNotFoundError
         If there is no such file.
+    EngineError
+        If this machine cannot read the store.
     """
     if store is None or folder.is_dir():
         return (folder / name).open("rb")
     from fsspec.core import url_to_fs  # type: ignore[import-untyped]  # Dask brings it
 
-    files, place = url_to_fs(store)
-    found: BinaryIO = files.open(f"{place}/{name}", "rb")
+    try:
+        files, place = url_to_fs(store)
+        found: BinaryIO = files.open(f"{place}/{name}", "rb")
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # each kind of store has errors of its own
+        raise EngineError(
+            f"engine.store: {store} cannot be read on {gethostname()}: {error}; see that what it needs is "
+            "installed there and its keys are in the environment, and go on with --resume"
+        ) from None
     return found
 
 

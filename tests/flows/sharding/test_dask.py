@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows.settings import EngineSettings, GroupSettings
+from flows.settings import EngineError, EngineSettings, GroupSettings
 from flows.sharding import Mapper, open_mapper, stored
 from flows.sharding.dask import open_dask_mapper
 from flows.sharding.features import (
@@ -132,11 +132,12 @@ def test_workers_that_lack_the_folder_read_the_same_rows_from_the_store(
     features: FeatureFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They stay where they began, and the folder has a path from another place."""
+    (tmp_path / "store").mkdir()
     chosen = EngineSettings(kind="dask", workers=2, memory_gb=1.0, store=f"file://{tmp_path}/store")
     with open_dask_mapper(chosen) as mapper, stored(features.read_by_workers, chosen) as store:
         monkeypatch.chdir(features.folder.parent)
         here = replace(features, folder=Path(features.folder.name))
-        with pytest.raises(FileNotFoundError):
+        with pytest.raises(EngineError, match="let every machine have the run folder"):
             by_mapper(here, mapper)
         found = by_mapper(replace(here, store=store), mapper)
     assert bytes_of(found) == bytes_of(in_one_process(features))

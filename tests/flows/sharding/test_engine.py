@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from distributed import Client, LocalCluster
+from fsspec.implementations.memory import MemoryFileSystem  # type: ignore[import-untyped]
 
 from flows.settings import EngineError, EngineSettings, SettingsError
 from flows.sharding import (
@@ -64,6 +65,10 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> ShardFolder:
 def dask_engine(shards: ShardFolder) -> Iterator[DaskEngine]:
     with open_dask(shards, DASK, hold=True) as engine:
         yield engine
+
+
+class NoKeysError(Exception):
+    """As a store's own package raises it."""
 
 
 def local(shards: ShardFolder) -> LocalEngine:
@@ -230,6 +235,7 @@ def test_workers_that_lack_the_run_folder_give_the_same_bytes_from_the_store(
 ) -> None:
     """They stay where they began; gold and groups are in the store as well, which is empty at the end."""
     folder = shutil.copytree(shards.folder, tmp_path / "run" / "shards")
+    (tmp_path / "store").mkdir()
     here, names = replace(shards, folder=folder), shards.names("task")
     write_gold(here, np.where(np.arange(len(names)) % 3 == 0, 1, -1))
     write_groups(here, np.arange(len(names)) % 4)
@@ -248,7 +254,9 @@ def test_workers_that_lack_the_run_folder_give_the_same_bytes_from_the_store(
         }  # fmt: skip
         monkeypatch.chdir(tmp_path / "run")
         here = replace(here, folder=Path("shards"))
-        with pytest.raises(FileNotFoundError):
+        with pytest.raises(
+            EngineError, match=r"does not find shards/.*; let every machine have the run"
+        ):
             group_counts(DaskEngine(client, here, hold=hold), here)
         here = replace(here, store=store)
         engine = DaskEngine(client, here, hold=hold)
@@ -260,12 +268,42 @@ def test_workers_that_lack_the_run_folder_give_the_same_bytes_from_the_store(
 def test_a_store_that_cannot_be_written_is_refused_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for store, words in (
-        (f"file://{tmp_path}/file/in", "must be a folder that this run can write"),
-        ("nowhere://crowd", "must be a folder that this run can write: Protocol not known"),
+        (f"file://{tmp_path}/file/in", "that this run can write: .*Not a directory"),
+        (
+            f"file://{tmp_path}/misspelt",
+            "that is there and that this run can write: .*No such file",
+        ),
+        ("nowhere://crowd", "that this run can write: Protocol not known"),
     ):
         chosen = DASK.model_copy(update={"store": store})
         with pytest.raises(SettingsError, match=words), stored((), chosen):
             pass
+    assert not (tmp_path / "misspelt").exists()
+
+
+def test_errors_that_a_store_has_of_its_own_are_sentences(
+    shards: ShardFolder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise NoKeysError("unable to locate credentials")
+
+    there = "fsspec.implementations.memory.MemoryFileSystem."
+    chosen = DASK.model_copy(update={"store": "memory://crowd"})
+    with stored(shards.paths, chosen) as store:
+        monkeypatch.setattr(f"{there}open", refuse)
+        away = replace(shards, folder=tmp_path / "nowhere", store=store)
+        with pytest.raises(
+            EngineError, match=r"/crowdassay-\w+ cannot be read on .*: unable to locate"
+        ):
+            load_shard(away, 0)
+    monkeypatch.setattr(f"{there}put_file", refuse)
+    with (
+        pytest.raises(SettingsError, match="write: unable to locate"),
+        stored(shards.paths, chosen),
+    ):
+        pass
+    monkeypatch.undo()
+    assert not MemoryFileSystem().find("/crowd")
 
 
 def test_copies_that_cannot_be_taken_away_are_named(
@@ -274,6 +312,7 @@ def test_copies_that_cannot_be_taken_away_are_named(
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError("not yours")
 
+    (tmp_path / "store").mkdir()
     chosen = DASK.model_copy(update={"store": f"file://{tmp_path}/store"})
     with (
         pytest.raises(EngineError, match=r"/store/crowdassay-\w+ cannot be taken away: not yours"),
@@ -283,6 +322,7 @@ def test_copies_that_cannot_be_taken_away_are_named(
 
 
 def test_a_run_leaves_no_copies_where_the_work_fails(shards: ShardFolder, tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
     chosen = DASK.model_copy(update={"store": f"file://{tmp_path}/store"})
     with pytest.raises(KeyboardInterrupt), stored(shards.paths, chosen):
         raise KeyboardInterrupt

@@ -281,6 +281,7 @@ def test_a_dask_cluster_leaves_the_bytes_of_threads(
 ) -> None:
     """Its store has been in use, and is empty."""
     settings, _, sharded = runs
+    (tmp_path / "store").mkdir()
     dask = {"kind": "dask", "workers": 2, "memory_gb": 1.0, "store": f"file://{tmp_path}/store"}
     found = run_pipeline(on(settings, SHARDS.model_copy(update=dask)))
     assert bytes_of(found.folder) == bytes_of(sharded.folder)
