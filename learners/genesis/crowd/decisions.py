@@ -27,7 +27,7 @@ __all__ = ["STEP", "Decisions", "Law", "decide_many", "decide_once", "diffusion_
 
 STEP = 0.02  # seconds
 OVERSHOOT = 0.5826  # -zeta(1/2) / sqrt(2 pi), in standard deviations of a step
-MAX_STEPS = 2.0**62  # of a decision: an infinite deadline as a whole number
+MAX_STEPS = 1e8  # of a decision, about a second of work: a bound out of reach must not run for ever
 LATE = 0.25  # steps by which a mean time is too long: the variance of the overshoot
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MIX_1, MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -113,7 +113,7 @@ def decide_many(
     relative
         True for drift-diffusion: the evidence is the difference of two options.
     step, deadline
-        Seconds of a step, and after which the option ahead is taken.
+        Seconds of a step, and after which the option ahead is taken; a hundred million steps at most.
     corrected
         False leaves the bound where it is, to see what its correction is worth.
     rng

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from learners.genesis import decide_many, diffusion_law
+from learners.genesis.crowd.decisions import MAX_STEPS, STEP
 
 
 @pytest.mark.parametrize(("drift", "bound"), [(0.5, 1.0), (1.0, 1.0), (2.0, 0.8), (0.0, 1.0)])
@@ -75,6 +76,13 @@ def test_an_infinite_deadline_waits_for_the_bound(rng):
     )
     np.testing.assert_array_equal(never, late)
     assert never.max() > 0.1
+
+
+def test_a_bound_out_of_reach_ends_after_the_most_steps(rng):
+    made = decide_many(
+        1, options=2, drift=0.0, bound=1e9, leak=5.0, deadline=np.inf, corrected=False, rng=rng
+    )
+    assert made.seconds == pytest.approx(MAX_STEPS * STEP)
 
 
 def test_a_deadline_takes_the_option_ahead(rng):
