@@ -96,7 +96,7 @@ def check(
 
 
 def _opened(path: Path, reading: Reading, folder: Path) -> tuple[TextTable, list[str]]:
-    """Return one file with its torn lines kept aside, or several joined, which must have none.
+    """Return one file, or several joined, with torn lines kept aside.
 
     Beside it stands what is not plain. Several files together have the columns of all of them.
     """
@@ -106,14 +106,14 @@ def _opened(path: Path, reading: Reading, folder: Path) -> tuple[TextTable, list
     if len(files) == 1:
         table = open_lenient(files[0], reading)
         return table, [f"{table.file} was read {table.read_as}"] * bool(table.read_as)
-    needed = ("worker", "task", "label")
+    needed, reading = ("worker", "task", "label"), replace(reading, lenient=True)
     names = (name for file in files for name in column_names(file, needed, reading))
     source = open_source(
         "labels", path, columns=needed, folder=folder, url_env=None, files=files, reading=reading,
         optional=[name for name in dict.fromkeys(names) if name not in needed],
     )  # fmt: skip
     with source.naming_files():
-        table = replace(open_lenient(source.table), place=source.place)
+        table = replace(open_lenient(source.table), place=source.place, torn=source.torn)
     return table, [source.read_as] * bool(source.read_as)
 
 

@@ -127,7 +127,7 @@ class LabelCheck:
         )
         blank = ("",) * len(names)
         rows = [(self.table.place(row), *others) for row, *others in rows]
-        rows += [(f"line {one}", "torn line", *blank, text) for one, text in self.table.torn]
+        rows += [(where, "torn line", *blank, text) for where, text in self.table.torn]
         place, reason, torn = OWN
         header = (place, reason, *_renamed(names), torn)
         return {name: [row[at] for row in rows] for at, name in enumerate(header)}
@@ -246,7 +246,7 @@ def _undeclared_models(table: TextTable) -> Finding:
 
 
 def _torn(table: TextTable) -> Finding:
-    places = ", ".join(f"line {line}" for line, _ in table.torn[:SHOWN])
+    places = ", ".join(where for where, _ in table.torn[:SHOWN])
     example = table.torn[0][1] if table.torn else ""
     remedy = "mend the line: it has other columns than the header, or a quote is open"
     return Finding("torn line", len(table.torn), places, example, remedy)

@@ -149,6 +149,7 @@ class Source:
     name: str
     parts: tuple[tuple[str, int], ...] = ()
     read_as: str = ""  # what of the files is not plain, in words
+    torn: tuple[tuple[str, str], ...] = ()  # lines kept aside of several files, each with where it is
 
     @contextmanager
     def naming_files(self) -> Iterator[None]:
@@ -227,8 +228,13 @@ def open_source(
     write_whole(table, lambda aside: parts.extend(_join(files, columns, optional, aside, reading)))
     common = os.path.commonpath([one.parent for one in files])
     names = [Path(os.path.relpath(one, common)).as_posix() for one in files]
-    sizes = (part.n_rows for part in parts)
-    return Source(table, path.name, tuple(zip(names, sizes, strict=True)), _read_as(names, parts))
+    sizes = tuple((name, part.n_rows) for name, part in zip(names, parts, strict=True))
+    torn = tuple(
+        (f"{name}, {where}", text)
+        for name, part in zip(names, parts, strict=True)
+        for where, text in part.torn
+    )
+    return Source(table, path.name, sizes, _read_as(names, parts), torn)
 
 
 @contextmanager
@@ -255,11 +261,12 @@ def opened_alone(
 
 
 class _Part(NamedTuple):
-    """Of one file: its columns, its number of rows, and what is not plain, in words."""
+    """Of one file: its columns, its number of rows, what is not plain, in words, and lines kept aside."""
 
     names: tuple[str, ...]
     n_rows: int
     read_as: str
+    torn: tuple[tuple[str, str], ...]
 
 
 def _read_as(names: Sequence[str], parts: Sequence[_Part]) -> str:
@@ -312,7 +319,7 @@ def _write_text(
         rows = f"SELECT {cells} FROM raw"
         connection.execute(f"COPY ({rows}) TO {literal(str(path))} (FORMAT parquet)")
         n_rows = opened.query("SELECT count(*) FROM raw")[0][0]
-        return _Part(opened.names, n_rows, opened.read_as)
+        return _Part(opened.names, n_rows, opened.read_as, opened.torn)
 
 
 @dataclass(frozen=True, slots=True)

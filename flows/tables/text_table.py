@@ -82,7 +82,7 @@ class TextTable:
     names: tuple[str, ...]
     numbers: tuple[str, ...] = ()
     read_as: str = ""  # what of the file is not plain, in words
-    torn: tuple[tuple[int, str], ...] = ()  # lines kept aside, each with its number
+    torn: tuple[tuple[str, str], ...] = ()  # lines kept aside, each with where it is
     place: Callable[[int], str] = "row {}".format  # where a row comes from
     parquet: Path | None = None  # the file, if it is read anew for each query
 
@@ -208,12 +208,12 @@ def _refusing(path: Path) -> Iterator[None]:
         raise TableError(f"{path.name} cannot be read: {error}; export it again") from None
 
 
-def _torn_lines(connection: duckdb.DuckDBPyConnection) -> tuple[tuple[int, str], ...]:
-    """Return the lines that were kept aside, each with its number and its text."""
+def _torn_lines(connection: duckdb.DuckDBPyConnection) -> tuple[tuple[str, str], ...]:
+    """Return the lines that were kept aside, each with where it is and its text."""
     found = connection.execute(
         "SELECT line, any_value(csv_line) FROM reject_errors GROUP BY line ORDER BY line"
     )
-    return tuple((int(line), str(text).strip("\n")) for line, text in found.fetchall())
+    return tuple((f"line {line}", str(text).strip("\n")) for line, text in found.fetchall())
 
 
 def refuse_missing(path: Path) -> NoReturn:

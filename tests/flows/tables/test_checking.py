@@ -59,19 +59,24 @@ def test_a_folder_keeps_all_columns_and_names_rows_of_its_files(tmp_path: Path) 
     days, clean, taken = tmp_path / "days", tmp_path / "clean.csv", tmp_path / "taken.csv"
     days.mkdir()
     (days / "1.csv").write_text("worker,task,label,seconds\ngpt-4o,t1,a,3\nben,t1,b,4\n")
-    (days / "2.csv").write_text("task;worker;label;note\nt2;ben;a;x\n;ann;b;my words\n")
+    (days / "2.csv").write_text("task;worker;label;note\nt2;ben;a;x\n;ann;b;my words\nt3;cy\n")
+    (days / "3.csv").write_text("worker,task,label\ncy,t1,a\ncy,t2\n")
     asked = ["check", str(days), "--clean", str(clean), "--quarantine", str(taken)]
     told = CliRunner().invoke(app, asked)
     assert told.exit_code == 0, told.output
     assert clean.read_text().splitlines() == [
-        "worker,task,label,seconds,note", "gpt-4o,t1,a,3,", "ben,t1,b,4,", "ben,t2,a,,x"
+        "worker,task,label,seconds,note", "gpt-4o,t1,a,3,", "ben,t1,b,4,", "ben,t2,a,,x", "cy,t1,a,,"
     ]  # fmt: skip
     assert taken.read_text().splitlines() == [
         "place,reason,worker,task,label,seconds,note,torn line",
         '"2.csv, row 2",blank task,ann,,b,,my words,',
+        '"2.csv, line 4",torn line,,,,,,t3;cy',
+        '"3.csv, line 3",torn line,,,,,,"cy,t2"',
     ]
     found = json.loads(CliRunner().invoke(app, ["check", str(days), "--json"]).stdout)
-    assert [one["where"] for one in found["faults"]] == ["2.csv, row 2"]
+    assert (found["rows"], found["at_fault"]) == (7, 3)
+    torn = "2.csv, line 4, 3.csv, line 3"
+    assert [one["where"] for one in found["faults"]] == [torn, "2.csv, row 2"]
     assert [one["example"] for one in found["doubts"]] == ["gpt-4o"]
 
 
