@@ -58,7 +58,7 @@ BROKEN = ("FLOAT", "DOUBLE")
 ROLES = {
     "worker": "worker annotator labeler labeller rater judge user contributor respondent coder",
     "task": "task item example unit question document sample hit image",
-    "label": "label answer response rating score class category choice annotation grade vote",
+    "label": "label labels answer response rating score class category choice annotation grade vote",
 }  # each also with "id" or "name" behind it
 
 
@@ -371,6 +371,8 @@ def guess_roles(names: Iterable[str]) -> dict[str, str]:
 
     >>> guess_roles(("user", "rater_id", "task", "Answer"))
     {'task': 'task', 'label': 'Answer'}
+    >>> guess_roles(("worker", "task", "labels"))  # lists of labels, as of several that hold at once
+    {'worker': 'worker', 'task': 'task', 'label': 'labels'}
     """
     columns = tuple(names)
     found = {}
