@@ -29,12 +29,15 @@ import pyarrow.parquet as pq
 from jaxtyping import Int32
 
 from flows.tables import (
+    OF_FILE_ALONE,
     ROW,
     WHOLE,
     TableError,
     TextTable,
     are_known,
     arrow_array,
+    connected,
+    first_fault,
     is_number,
     literal,
     number,
@@ -48,7 +51,9 @@ from flows.tables import (
 )
 from quality.labels import Texts, sorted_ranges
 
-__all__ = ["BATCH", "CODES", "Column", "LabelCodes", "LabelSource", "open_source", "open_tasks"]
+__all__ = [
+    "BATCH", "CODES", "VOCABULARY", "Column", "LabelCodes", "LabelSource", "open_source", "open_tasks",
+]  # fmt: skip
 
 Column = Literal["worker", "task", "label"]
 CODES: tuple[Column, ...] = ("worker", "task", "label")
@@ -244,7 +249,7 @@ def open_source(
         raise TableError(
             f"{path.name} must be Parquet to be read in shards; convert it, or leave out [engine]"
         )
-    with _capped(folder, memory_gb, threads) as connection:
+    with _capped((path,), folder, memory_gb, threads) as connection:
         types = _types(connection, path, CODES)
         cells = ", ".join(
             f"{quote(c)}{'' if types[c] in WHOLE else '::VARCHAR'} AS {c}" for c in CODES
@@ -261,7 +266,7 @@ def open_tasks(
     paths: Sequence[Path], folder: Path, *, memory_gb: float, threads: int | None
 ) -> Iterator[list[TextTable]]:
     """Open task tables of Parquet, each as rows of text; all of them share the cap of memory."""
-    with _capped(folder, memory_gb, threads) as shared:
+    with _capped(paths, folder, memory_gb, threads) as shared:
         tables = []
         for number, path in enumerate(paths):
             connection = shared.cursor()
@@ -274,12 +279,16 @@ def open_tasks(
 
 @contextmanager
 def _capped(
-    folder: Path, memory_gb: float, threads: int | None
+    paths: Sequence[Path], folder: Path, memory_gb: float, threads: int | None
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection that spills into the folder what does not fit; TableError if that is not enough."""
+    """A connection to read files with, which spills into the folder what does not fit.
+
+    TableError if that is not enough, or a file turns out to be damaged.
+    """
+    names = [path.name for path in paths]
     with (
         tempfile.TemporaryDirectory(prefix=".spill-", dir=folder) as spill,
-        duckdb.connect() as one,
+        connected() as one,
     ):
         one.execute("SET enable_progress_bar = false")
         one.execute(f"SET memory_limit = '{round(1e3 * memory_gb)}MB'")
@@ -293,11 +302,13 @@ def _capped(
                 f"the tables must be read within engine.memory_gb = {memory_gb:g} and need more, "
                 "whatever is spilled; raise it"
             ) from None
+        except (duckdb.InvalidInputException, duckdb.ConversionException) as error:
+            raise TableError(f"{', '.join(names)}: {first_fault(error)}") from None
 
 
 def _rows(path: Path) -> str:
     """SQL of a file's rows, with their numbers."""
-    return f"read_parquet({literal(str(path))}, {NUMBER}=true)"
+    return f"read_parquet({literal(str(path))}, {NUMBER}=true, {OF_FILE_ALONE})"
 
 
 def _types(
@@ -307,10 +318,14 @@ def _types(
     if not path.is_file():
         raise TableError(f"{path} does not exist; mend the path in the settings")
     try:
+        if NUMBER in pq.read_schema(path).names:
+            raise TableError(
+                f"{path.name} must not have a column {NUMBER}: rows are numbered so; rename it"
+            )
         found = connection.execute(f"DESCRIBE SELECT * FROM {_rows(path)}").fetchall()
         (n_rows,) = connection.execute(f"SELECT count(*) FROM {_rows(path)}").fetchall()
-    except duckdb.Error as error:
-        raise TableError(f"{path.name}: not a readable table: {error}") from None
+    except (duckdb.Error, pa.ArrowException) as error:
+        raise TableError(f"{path.name}: {first_fault(error)}") from None
     types = {row[0]: row[1] for row in found if row[0] != NUMBER}
     missing = [column for column in needed if column not in types]
     if missing:

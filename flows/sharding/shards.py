@@ -35,13 +35,21 @@ from flows.settings import EngineError
 from flows.sharding.label_codes import (
     BATCH,
     CODES,
+    VOCABULARY,
     Column,
     LabelCodes,
     LabelSource,
     open_source,
 )
-from flows.tables import TableError, read_parquet, release_memory, text_column
-from quality.labels import CrowdLabels, LabelShard
+from flows.tables import (
+    TableError,
+    arrow_array,
+    numpy_array,
+    read_parquet,
+    release_memory,
+    text_column,
+)
+from quality.labels import MAX_CLASSES, CrowdLabels, LabelShard
 
 __all__ = [
     "SHARDS", "Mapper", "ShardFolder", "count_rows", "group_of_shard", "load_shard", "names_alone",
@@ -131,7 +139,13 @@ def write_shards(
     folder.mkdir(parents=True)
     try:
         with open_source(table, folder, memory_gb=memory_gb, threads=threads) as source:
-            codes = source.coded(classes)
+            # a label may stand in rows alone that are dropped
+            codes = source.coded(classes if duplicates == "error" else None)
+            if codes.size("label") > MAX_CLASSES:
+                raise TableError(
+                    f"{table.name}: there must be at most {MAX_CLASSES} classes, got "
+                    f"{codes.size('label')}: is label the right column?"
+                )
             for column in CODES:
                 codes.write_vocabulary(column, _names_path(folder, column))
             if known_tasks is not None:
@@ -139,6 +153,8 @@ def write_shards(
             rows = _unrepeated(source, codes, folder, duplicates)
             starts, n_labels = _write_all(rows, folder, shard_labels)
             n_workers, n_tasks, n_classes = (codes.size(column) for column in CODES)
+            if duplicates != "error":
+                n_classes = _keep_classes(source, folder, len(starts), classes)
     except (ValueError, OSError, duckdb.Error):
         shutil.rmtree(folder)
         raise
@@ -297,6 +313,33 @@ def _write_all(codes: Iterator[pa.Table], folder: Path, shard_labels: int) -> tu
         starts.append(shard.column("task")[0].as_py())
         n_labels += len(shard)
     return starts, n_labels
+
+
+def _keep_classes(
+    source: LabelSource, folder: Path, n_shards: int, classes: Sequence[str] | None
+) -> int:
+    """Give shards the codes of the classes that their labels have, or of those declared; return how many."""
+    names = _names_in(folder, "label").tolist()
+    used = np.zeros(len(names), dtype=np.int64)
+    paths = [folder / _shard_name(number) for number in range(n_shards)]
+    for path in paths:
+        labels = numpy_array(read_parquet(path, ["label"])["label"])
+        used += np.bincount(labels, minlength=len(names))
+    found = [name for name, n in zip(names, used.tolist(), strict=True) if n]
+    if classes is not None:
+        source.refuse_classes(set(found), classes)
+    kept = found if classes is None else list(classes)
+    if kept == names:
+        return len(kept)
+    place = {name: code for code, name in enumerate(kept)}
+    to = np.array([place.get(name, -1) for name in names], dtype=np.int16)
+    at = SCHEMA.get_field_index("label")
+    for path in paths:
+        rows = read_parquet(path)
+        labels = arrow_array(to[numpy_array(rows["label"])])
+        pq.write_table(rows.set_column(at, SCHEMA.field(at), labels), path, compression="zstd")
+    pq.write_table(pa.table({"name": kept}, schema=VOCABULARY), _names_path(folder, "label"))
+    return len(kept)
 
 
 def _cut(batches: Iterator[pa.Table], shard_labels: int) -> Iterator[pa.Table]:

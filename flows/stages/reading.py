@@ -47,6 +47,7 @@ from flows.tables import (
     read_seconds,
     read_tasks,
     read_texts,
+    refuse_gold,
     refuse_hollow,
     task_texts,
 )
@@ -167,6 +168,8 @@ def _read_whole(run: Run, sources: Sources) -> Crowd:
         known_tasks=None if tasks is None else tasks.names,
     )
     refuse_hollow(labels, sources.labels.name)
+    if gold is not None and sources.gold is not None:
+        refuse_gold(sources.gold.table, gold, labels.classes)
     seconds, table = None, sources.labels.table
     if inputs.seconds:
         seconds = read_seconds(table, inputs.seconds, labels, duplicates=inputs.duplicates)
@@ -228,6 +231,8 @@ def _read_shards(run: Run, sources: Sources, engine: EngineSettings) -> tuple[Cr
         known_tasks=None if tasks is None else tasks.names,
     )  # fmt: skip
     names = names_alone(shards.names("worker"), shards.names("task"), shards.names("label"))
+    if gold is not None and sources.gold is not None:
+        refuse_gold(sources.gold.table, gold, names.classes)
     row = None if tasks is None else tasks.rows(names.tasks)
     run.waits_for("features written in the order of the tasks")
     if listed is not None and listed.table.feature_names:

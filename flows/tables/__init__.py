@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     )
     from flows.tables.parquet import parquet_texts
     from flows.tables.refusals import (
+        OF_FILE_ALONE,
         ROW,
         TableError,
         literal,
@@ -105,6 +106,7 @@ if TYPE_CHECKING:
         read_seconds,
         read_tasks,
         read_texts,
+        refuse_gold,
         refuse_hollow,
     )
     from flows.tables.text_table import (
@@ -112,6 +114,8 @@ if TYPE_CHECKING:
         Coded,
         TextTable,
         column_names,
+        connected,
+        first_fault,
         guess_roles,
         is_number,
         numbers_of,
@@ -121,6 +125,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AS_FOUND",
     "NOTHING",
+    "OF_FILE_ALONE",
     "OUTPUT_SUFFIXES",
     "ROW",
     "STANDARD_INPUT",
@@ -146,10 +151,12 @@ __all__ = [
     "check_labels",
     "coded_texts",
     "column_names",
+    "connected",
     "feature_lengths",
     "fetch",
     "fetch_rows",
     "find_files",
+    "first_fault",
     "frame_table",
     "guess_roles",
     "has_lists",
@@ -189,6 +196,7 @@ __all__ = [
     "read_texts",
     "reading_of",
     "refuse_duplicates",
+    "refuse_gold",
     "refuse_hollow",
     "refuse_outside",
     "refuse_vocabulary",

@@ -168,6 +168,8 @@ def check_labels(
         long = f"length({quote(name)}) > {MAX_LETTERS}"
         what = f"{name} of more than {MAX_LETTERS:,} letters"
         faults.append(_rows_where(table, what, long, name, "shorten it"))
+        nul = f"contains({quote(name)}, chr(0))"
+        faults.append(_rows_where(table, f"{name} with a NUL byte", nul, name, "delete the byte"))
     faults += _repeats(table, duplicates)
     header = " AND ".join(f"lower({quote(name)}) = '{name}'" for name in NAMES)
     remedy = "delete the row: files were put one behind another with their headers"

@@ -20,7 +20,7 @@ import duckdb
 
 from flows.files import encoding_by_mark
 from flows.tables.dialect import DECIMAL, Dialect, Reading, sniff, unzipped, utf8_copy
-from flows.tables.refusals import TableError, literal, quote
+from flows.tables.refusals import OF_FILE_ALONE, TableError, literal, quote
 
 __all__ = ["FORMATS", "SUFFIXES", "Loaded", "format_of", "is_plain"]
 
@@ -86,7 +86,7 @@ def _number(found: Dialect, cell: str, name: str) -> str:
 def _parquet(
     connection: duckdb.DuckDBPyConnection, path: Path, reading: Reading, folder: Path
 ) -> Loaded:
-    rows = f"read_parquet({literal(str(path))})"
+    rows = f"read_parquet({literal(str(path))}, {OF_FILE_ALONE})"
     found = connection.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()
     return Loaded([(row[0], row[1]) for row in found], rows)
 
@@ -112,7 +112,9 @@ def _json(
     )
     names = [row[0] for row in connection.execute(keys).fetchall() if row[0]]
     typed = ", ".join(f"{quote(name)}: 'VARCHAR'" for name in names)
-    rows = f"read_json({literal(str(file))}, columns={{{typed}}})" if names else f"({objects})"
+    rows = f"({objects})"
+    if names:
+        rows = f"read_json({literal(str(file))}, columns={{{typed}}}, {OF_FILE_ALONE})"
     return Loaded([(name, "VARCHAR") for name in names], rows)
 
 

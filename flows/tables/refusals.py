@@ -18,14 +18,15 @@ if TYPE_CHECKING:
     from quality import LabelError
 
 __all__ = [
-    "MAX_LETTERS", "ROW", "WHITE", "TableError", "cell", "literal", "number", "placed", "quote",
-    "refuse_blanks", "refuse_duplicates", "refuse_names", "refuse_outside", "refuse_vocabulary",
+    "MAX_LETTERS", "OF_FILE_ALONE", "ROW", "WHITE", "TableError", "cell", "literal", "number", "placed",
+    "quote", "refuse_blanks", "refuse_duplicates", "refuse_names", "refuse_outside", "refuse_vocabulary",
     "text_of_cell",
 ]  # fmt: skip
 
 MAX_LETTERS = (
     4_000  # of a name: NumPy keeps four bytes for every letter of the longest, in each name
 )
+OF_FILE_ALONE = "hive_partitioning=false"  # a folder named label=cat is no column of its files
 SHOWN = 3  # faulty rows named in one message
 ROW = '"row of the file"'  # the column of `t` that numbers its rows
 WHITE = r"[\t-\r\x1c-\x20\x{85}\p{Z}]"  # what Python's str.isspace holds to be white space
@@ -61,7 +62,7 @@ def refuse_blanks(table: NumberedRows, columns: Sequence[str]) -> None:
 
 
 def refuse_names(table: NumberedRows, columns: Sequence[str]) -> None:
-    """Raise TableError if a name in the columns is blank, or longer than a name may be."""
+    """Raise TableError if a name in the columns is blank, has a NUL byte, or is longer than a name may be."""
     for column in columns:
         length = f"length({quote(column)})"
         wrong = table.query(
@@ -71,6 +72,14 @@ def refuse_names(table: NumberedRows, columns: Sequence[str]) -> None:
         long = [row for row in wrong if row[1]]
         if len(long) < len(wrong):
             refuse_blanks(table, (column,))
+        ends = table.query(
+            f"SELECT {ROW} FROM t WHERE contains({quote(column)}, chr(0)) ORDER BY {ROW}"
+        )
+        if ends and not long:
+            raise TableError(
+                f"{table.file}, {_rows(ends)}, column {column}: a name must not hold a NUL byte, where it "
+                "would end; delete the byte"
+            )
         if long:
             raise TableError(
                 f"{table.file}, {_rows(long)}, column {column}: a name must have at most {MAX_LETTERS:,} "
@@ -80,7 +89,7 @@ def refuse_names(table: NumberedRows, columns: Sequence[str]) -> None:
 
 def refuse_vocabulary(table: NumberedRows, names: str, column: str) -> None:
     """Raise TableError as `refuse_names` does; only the table of the column's names is looked through."""
-    wrong = f"name IS NULL OR length(name) > {MAX_LETTERS}"
+    wrong = f"name IS NULL OR length(name) > {MAX_LETTERS} OR contains(name, chr(0))"
     if table.query(f"SELECT count(*) FROM {names} WHERE {wrong}")[0][0]:
         refuse_names(table, (column,))
 

@@ -149,7 +149,9 @@ class Source:
     name: str
     parts: tuple[tuple[str, int], ...] = ()
     read_as: str = ""  # what of the files is not plain, in words
-    torn: tuple[tuple[str, str], ...] = ()  # lines kept aside of several files, each with where it is
+    torn: tuple[
+        tuple[str, str], ...
+    ] = ()  # lines kept aside of several files, each with where it is
 
     @contextmanager
     def naming_files(self) -> Iterator[None]:

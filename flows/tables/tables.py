@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Float, Float64, Int
@@ -39,13 +38,14 @@ from flows.tables.refusals import (
     refuse_outside,
     text_of_cell,
 )
-from flows.tables.text_table import Coded, TextTable, open_table
+from flows.tables.text_table import Coded, TextTable, connected, open_table
 from quality import CrowdLabels, RepeatError, conflict_tasks
 from quality.labels import Texts, array_texts, code_texts, text_array
 
 __all__ = [
     "Gold", "Reference", "TaskTable", "are_known", "list_tasks", "read_gold", "read_labels",
-    "read_models", "read_reference", "read_seconds", "read_tasks", "read_texts", "refuse_hollow",
+    "read_models", "read_reference", "read_seconds", "read_tasks", "read_texts", "refuse_gold",
+    "refuse_hollow",
 ]  # fmt: skip
 
 
@@ -93,7 +93,7 @@ def read_models(path: Path) -> tuple[str, ...]:
     Without such a column there are none. Other kinds are people. Rows are streamed: only the header is
     read of a table without kinds, and names alone are held of one with them.
     """
-    with duckdb.connect() as connection, TemporaryDirectory(prefix="crowdassay-") as folder:
+    with connected() as connection, TemporaryDirectory(prefix="crowdassay-") as folder:
         found = format_of(path).load(connection, path, AS_FOUND, Path(folder))
         if not {"worker", "kind"} <= {name for name, _ in found.columns}:
             return ()
@@ -398,6 +398,13 @@ def read_gold(path: Path, *, classes: Sequence[str] | None) -> Gold:
     column = table.columns("task", "label")
     order = np.argsort(column["task"], kind="stable")
     return Gold(column["task"][order], column["label"][order])
+
+
+def refuse_gold(path: Path, gold: Gold, classes: np.ndarray) -> None:
+    """Raise TableError if a gold task has a class that nobody gave, where none are declared."""
+    if not np.isin(gold.label.astype(str), classes.astype(str)).all():
+        where = "classes that the labels have; name all classes in the settings, or mend the row"
+        refuse_outside(open_table(path, ("task", "label")), "label", classes.astype(str), where)
 
 
 def read_reference(path: Path, *, classes: Sequence[str] | None) -> Reference:

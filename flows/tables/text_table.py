@@ -45,6 +45,8 @@ __all__ = [
     "Coded",
     "TextTable",
     "column_names",
+    "connected",
+    "first_fault",
     "guess_roles",
     "is_number",
     "numbers_of",
@@ -150,9 +152,16 @@ class TextTable:
         return Coded(code, names) if new.all() else Coded((np.cumsum(new) - 1)[code], names[new])
 
 
+def connected() -> duckdb.DuckDBPyConnection:
+    """Return a connection to a database in memory, to which a moment is the same text on every machine."""
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'")
+    return connection
+
+
 def open_table(path: Path, needed: tuple[str, ...], reading: Reading = AS_FOUND) -> TextTable:
     """Load one file; raise TableError if it is missing, empty, torn, or lacks a column."""
-    connection = duckdb.connect()
+    connection = connected()
     with _refusing(path), TemporaryDirectory(prefix="crowdassay-") as folder:
         found = format_of(path).load(connection, path, reading, Path(folder))
         names = tuple(name for name, _ in found.columns)
@@ -186,7 +195,7 @@ def column_names(
         return LONG
     with (
         _refusing(path),
-        duckdb.connect() as connection,
+        connected() as connection,
         TemporaryDirectory(prefix="crowdassay-") as folder,
     ):
         found = format_of(path).load(connection, path, reading, Path(folder))
@@ -203,7 +212,7 @@ def _refusing(path: Path) -> Iterator[None]:
     try:
         yield
     except duckdb.Error as error:
-        raise TableError(f"{path.name}: {_first_fault(error)}") from None
+        raise TableError(f"{path.name}: {first_fault(error)}") from None
     except (OSError, EOFError, zlib.error) as error:
         raise TableError(f"{path.name} cannot be read: {error}; export it again") from None
 
@@ -338,8 +347,8 @@ def _check_header(path: Path, names: tuple[str, ...], needed: tuple[str, ...]) -
         raise TableError(f"{path.name}: column {names.index('') + 1} has no name; give it one")
 
 
-def _first_fault(error: duckdb.Error) -> str:
-    """Return DuckDB's report shortened to line, columns expected and columns found."""
+def first_fault(error: Exception) -> str:
+    """Return DuckDB's report, or Arrow's, shortened to line, columns expected and columns found."""
     text = str(error)
     if "not utf-8 encoded" in text or "Invalid unicode" in text:
         torn = re.search(r"CSV Error on Line: (\d+)", text)

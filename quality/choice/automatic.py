@@ -40,14 +40,18 @@ from quality.parallel import Progress, counter, kernel
 from quality.reputation import soft_penalty
 
 __all__ = [
-    "CANDIDATES", "Auto", "Candidate", "Score", "answers_given", "auto", "check_choice", "dealt", "folds",
-    "held_of_sizes", "hold_out", "log_chances", "meanings", "meanings_of", "predict_held_out", "scores_of",
+    "CANDIDATES", "Auto", "Candidate", "Score", "answers_given", "auto", "check_choice",
+    "constant_workers", "dealt", "folds", "held_of_sizes", "hold_out", "log_chances", "meanings",
+    "meanings_of", "predict_held_out", "scores_of",
 ]  # fmt: skip
 
 Candidate = Callable[[CrowdLabels], Consensus]
 Fitted = TypeVar("Fitted")
 
 ENOUGH = 30_000  # held-out labels: more of them change no choice
+BY_CHANCE = (
+    0.01  # chance of as many labels of one class, under which a worker is taken to give no other
+)
 MIN_WEIGHT = 1e-6  # of a candidate in the pool: it may still break ties
 
 # one seed for every table: where labels do not settle it, the choice must not be luck
@@ -138,7 +142,9 @@ def auto(
     the crowd's confusion matrix under that posterior, half by the crowd's share of right labels
     alone. A candidate that is `behind` the best by z standard errors has a weight in proportion to
     exp(-z**2 / 2), and the result is the mean of the posteriors by weight. A large table needs fewer
-    folds: once `enough` labels have been predicted, the rest of the folds settle nothing more.
+    folds: once `enough` labels have been predicted, the rest of the folds settle nothing more. The labels
+    of a worker who gives one class alone, more often than one in a hundred would by chance, are fitted
+    to and not predicted: her name predicts them, whatever the truth.
 
     Parameters
     ----------
@@ -163,11 +169,12 @@ def auto(
 
     Notes
     -----
-    **Guarantees.** Every label of a task with two or more is held out once, in a table of up to
-    `enough` of them; a larger one has labels of its tasks by turns in the folds held out. Candidates that
-    predict alike weigh alike; one that is clearly behind weighs nothing: a weight below a millionth
-    is none. Without tasks of two labels nothing is held out and the first candidate is taken. The
-    result is the same on every run: nothing is drawn but what a candidate draws.
+    **Guarantees.** Every label of a task with two or more, by a worker who gives more than one class, is
+    held out once, in a table of up to `enough` of them; where all workers give one class alone, theirs
+    are. A larger table has labels of its tasks by turns in the folds held out. Candidates that predict
+    alike weigh alike; one that is clearly behind weighs nothing: a weight below a millionth is none.
+    Without tasks of two labels nothing is held out and the first candidate is taken. The result is the
+    same on every run: nothing is drawn but what a candidate draws.
 
     **Limits.** Predicting labels is not knowing the truth. What a worker is like plays no part in
     the prediction, and half of it takes labels at their word, because a fit that knows her, or that
@@ -236,6 +243,9 @@ def hold_out(
     ``predict(out, fitted)`` returns the log-probability of the labels that are `out`.
     """
     fold = folds(labels, n_folds)
+    scored = ~_constant(labels)[labels.worker]
+    if (scored & (fold >= 0)).any():
+        fold = np.where(scored, fold, np.int16(-1))
     held = held_folds(fold, enough)
     n_fits, begun = (1 + held) * len(candidates), count()
 
@@ -252,6 +262,32 @@ def hold_out(
     n_held_out = int(np.count_nonzero((fold >= 0) & (fold < held)))
     scores = _scores(tuple(candidates), log_p, n_held_out)
     return scores, n_held_out, begins
+
+
+def _constant(labels: CrowdLabels) -> Bool[np.ndarray, " workers"]:
+    """Return whether each worker gives one class alone, by :func:`constant_workers`."""
+    n_labels = np.bincount(labels.worker, minlength=labels.n_workers)
+    own = np.zeros(labels.n_workers, dtype=labels.label.dtype)
+    own[labels.worker] = labels.label  # one of hers
+    n_own = np.bincount(labels.worker[labels.label == own[labels.worker]], minlength=len(own))
+    by_class = np.bincount(labels.label, minlength=labels.n_classes)
+    return constant_workers(n_labels, own, n_own, by_class)
+
+
+def constant_workers(
+    n_labels: Int64[np.ndarray, " workers"],
+    own: Int[np.ndarray, " workers"],
+    n_own: Int64[np.ndarray, " workers"],
+    by_class: Int64[np.ndarray, " classes"],
+) -> Bool[np.ndarray, " workers"]:
+    """Return whether each worker gives one class alone, her `own`, and more often than by chance.
+
+    Her label is known from her name, whatever the truth: a candidate that expects it is no better for it,
+    and majority vote, which where such workers are many is theirs, would expect it best.
+    """
+    share = by_class / max(by_class.sum(), 1)
+    found: np.ndarray = (n_own == n_labels) & (share[own] ** n_labels < BY_CHANCE)
+    return found & (n_labels > 1)
 
 
 def held_folds(fold: Int16[np.ndarray, " labels"], enough: int) -> int:

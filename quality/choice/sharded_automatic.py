@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float64, Int, Int32
+from jaxtyping import Bool, Float64, Int, Int16, Int32, Int64
 
 from quality.aggregation import (
     Consensus,
@@ -38,6 +38,7 @@ from quality.choice.automatic import (
     Auto,
     Score,
     answers_given,
+    constant_workers,
     dealt,
     held_of_sizes,
     log_chances,
@@ -171,14 +172,13 @@ def auto_by_shards(
         raise ValueError(f"n_folds must be >= 2, got n_folds={n_folds}")
     if not enough >= 1:
         raise ValueError(f"enough must be >= 1, got enough={enough}")
-    (sizes,) = engine.add_up(_fold_sizes, n_folds)
-    sizes = np.trim_zeros(sizes, "b")
+    dealing, sizes = _dealing(engine, n_folds)
     held = held_of_sizes(sizes, enough)
     asked = []
     for fold in range(held):
-        rest = engine.changed(partial(_without_fold, fold=fold, n_folds=n_folds))
+        rest = engine.changed(partial(_without_fold, fold=fold, dealing=dealing))
         asked.append([_meant(rest, fit(rest, name, fold)) for name in SHARDED])
-    scores = _scores_by_shards(engine, n_folds, asked, int(sizes[:held].sum()))
+    scores = _scores_by_shards(engine, dealing, asked, int(sizes[:held].sum()))
     weighing = {score.name: score.weight for score in scores if score.weight}
     fits = {name: fit(engine, name, -1) for name in weighing}
     chosen = max(weighing, key=lambda name: weighing[name])
@@ -214,6 +214,31 @@ def auto_result(
     return Auto(posterior, label, tied, found.chosen, result, confusion, scores, n_held_out)
 
 
+class Dealing(NamedTuple):
+    """How labels go to folds: how many these are, and whose labels are in none."""
+
+    n_folds: int
+    unscored: Bool[np.ndarray, " workers"]
+
+    def fold(self, shard: LabelShard) -> Int16[np.ndarray, " labels"]:
+        """Return the fold of each label of a shard; -1 where it is in none."""
+        fold = dealt(shard.task_start, shard.first_task, self.n_folds)
+        return np.where(self.unscored[shard.worker], np.int16(-1), fold)
+
+
+def _dealing(engine: Engine, n_folds: int) -> tuple[Dealing, Int64[np.ndarray, " folds"]]:
+    """Return how labels go to folds, and the sizes of the folds that have any."""
+    (given,) = engine.add_up(_given_by_workers, None)
+    own = given.argmax(axis=1)
+    n_labels, n_own = given.sum(axis=1), given[np.arange(len(own)), own]
+    unscored = constant_workers(n_labels, own, n_own, given.sum(axis=0))
+    for dealing in (Dealing(n_folds, unscored), Dealing(n_folds, np.zeros_like(unscored))):
+        (sizes,) = engine.add_up(_fold_sizes, dealing)
+        if sizes.any():
+            break
+    return dealing, np.trim_zeros(sizes, "b")
+
+
 Predicting = tuple[Posterior, Any, np.ndarray]  # of a shard, from a belief, and what labels mean
 
 
@@ -224,13 +249,13 @@ def _meant(rest: Engine, found: ShardFit) -> Predicting:
 
 
 def _scores_by_shards(
-    engine: Engine, n_folds: int, asked: list[list[Predicting]], n_held_out: int
+    engine: Engine, dealing: Dealing, asked: list[list[Predicting]], n_held_out: int
 ) -> tuple[Score, ...]:
     """Return the candidates' scores, from what each predicts in each fold held out."""
     zeros = np.zeros((len(SHARDED), len(SHARDED)))
     total, behind, squares = zeros[0], zeros, zeros
     if asked:
-        total, behind, squares = engine.add_up(_predicted, (n_folds, asked))
+        total, behind, squares = engine.add_up(_predicted, (dealing, asked))
     best = int(np.argmax(total))
     return scores_of(SHARDED, total, behind[best], squares[best], n_held_out)
 
@@ -259,14 +284,21 @@ def _read_only(posterior: Float64[np.ndarray, "tasks classes"]) -> np.ndarray:
     return view
 
 
-def _fold_sizes(shard: LabelShard, n_folds: int) -> Sums:
+def _given_by_workers(shard: LabelShard, _: None) -> Sums:
+    """How often each worker gives each class."""
+    cell = shard.worker.astype(np.int64) * shard.n_classes + shard.label
+    counts = np.bincount(cell, minlength=shard.n_workers * shard.n_classes)
+    return (counts.reshape(shard.n_workers, shard.n_classes),)
+
+
+def _fold_sizes(shard: LabelShard, dealing: Dealing) -> Sums:
     """Labels of a shard that each fold has."""
-    fold = dealt(shard.task_start, shard.first_task, n_folds)
-    return (np.bincount(fold[fold >= 0], minlength=n_folds),)
+    fold = dealing.fold(shard)
+    return (np.bincount(fold[fold >= 0], minlength=dealing.n_folds),)
 
 
-def _without_fold(shard: LabelShard, fold: int, n_folds: int) -> LabelShard:
-    return shard.keep_labels(dealt(shard.task_start, shard.first_task, n_folds) != fold)
+def _without_fold(shard: LabelShard, fold: int, dealing: Dealing) -> LabelShard:
+    return shard.keep_labels(dealing.fold(shard) != fold)
 
 
 def _answers_given(shard: LabelShard, asked: tuple[Posterior, Any]) -> Sums:
@@ -287,10 +319,10 @@ def _answers_of_workers(shard: LabelShard, asked: tuple[Posterior, Any]) -> Sums
     return (np.stack(counts, axis=1).reshape(n_workers, n_classes, n_classes),)
 
 
-def _predicted(shard: LabelShard, asked: tuple[int, list[list[Predicting]]]) -> Sums:
+def _predicted(shard: LabelShard, asked: tuple[Dealing, list[list[Predicting]]]) -> Sums:
     """Return sums of the held-out labels' log-likelihoods, of their differences, and of these squared."""
-    n_folds, by_fold = asked
-    fold, task = dealt(shard.task_start, shard.first_task, n_folds), _task_of(shard)
+    dealing, by_fold = asked
+    fold, task = dealing.fold(shard), _task_of(shard)
     log_p = np.zeros((len(by_fold[0]), shard.n_tasks))  # summed over a task's held-out labels
     for number, candidates in enumerate(by_fold):
         out = fold == number

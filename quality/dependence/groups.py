@@ -43,6 +43,7 @@ __all__ = ["DependentGroups", "dependent_groups", "dependent_groups_by_shards", 
 
 MIN_GOLD = 50  # tasks of known truth on which a group's errors are compared themselves
 LOOKS_WRONG = 2.0  # standard errors by which agreement on wrong-looking answers must exceed chance
+LEAST_WRONG = 1.0  # agreements on wrong-looking answers beyond chance: of less no error is known
 QUANTILE = 1.6448536269514722  # of the normal law: intervals of 90 %
 
 
@@ -237,7 +238,7 @@ def _dependent_groups(
     wrong = Evidence(*evidence.T)
     excess = wrong.wrong - ratio * wrong.chance
     spread = wrong.wrong2 - 2 * ratio * wrong.both + ratio**2 * wrong.chance2
-    confirmed = excess > LOOKS_WRONG * np.sqrt(np.maximum(spread, 1e-12))
+    confirmed = excess > np.maximum(LOOKS_WRONG * np.sqrt(np.maximum(spread, 0.0)), LEAST_WRONG)
     if len(known) > 1:
         confirmed[groups[known]] = True
     keep = np.flatnonzero(confirmed)

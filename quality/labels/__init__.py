@@ -38,6 +38,7 @@ from quality.labels.shards import (
 )
 from quality.labels.sort import sorted_ranges
 from quality.labels.table import (
+    MAX_CLASSES,
     CrowdLabels,
     LabelError,
     RepeatError,
@@ -51,7 +52,7 @@ from quality.labels.text_codes import code_texts
 from quality.labels.texts import Texts, taken, text_array
 
 __all__ = [
-    "CrowdLabels", "Engine", "LabelError", "LabelShard", "LocalEngine", "NamedClasses",
+    "MAX_CLASSES", "CrowdLabels", "Engine", "LabelError", "LabelShard", "LocalEngine", "NamedClasses",
     "NamedPosterior", "NearTable", "RepeatError", "Sums", "Texts", "add_parts", "array_texts",
     "bring_near", "by_votes", "check_gold", "check_groups", "check_table", "code_columns", "code_integers",
     "code_texts", "cut_labels", "encode", "encode_gold", "fits_table", "freeze_arrays", "join_shards",

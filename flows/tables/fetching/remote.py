@@ -15,18 +15,19 @@ from pathlib import Path
 import duckdb
 
 from flows.settings import LAKES, SCHEMES, address_of
-from flows.tables.refusals import TableError, literal
+from flows.tables.refusals import OF_FILE_ALONE, TableError, literal
+from flows.tables.text_table import connected
 
 __all__ = ["fetch_address"]
 
 READERS = {  # by the end of the address; cells are text, as of files
-    ".parquet": "read_parquet({0})",
-    ".csv": "read_csv({0}, all_varchar=true)",
-    ".csv.gz": "read_csv({0}, all_varchar=true)",
-    ".tsv": "read_csv({0}, all_varchar=true, delim='\t')",
-    ".jsonl": "read_json({0})",
-    ".ndjson": "read_json({0})",
-    ".json": "read_json({0})",
+    ".parquet": f"read_parquet({{0}}, {OF_FILE_ALONE})",
+    ".csv": f"read_csv({{0}}, all_varchar=true, {OF_FILE_ALONE})",
+    ".csv.gz": f"read_csv({{0}}, all_varchar=true, {OF_FILE_ALONE})",
+    ".tsv": f"read_csv({{0}}, all_varchar=true, delim='\t', {OF_FILE_ALONE})",
+    ".jsonl": f"read_json({{0}}, {OF_FILE_ALONE})",
+    ".ndjson": f"read_json({{0}}, {OF_FILE_ALONE})",
+    ".json": f"read_json({{0}}, {OF_FILE_ALONE})",
 }
 LAKE_READERS = {"delta": "delta_scan({0})", "iceberg": "iceberg_scan({0})"}
 KEYS = {  # of S3, by the environment variable that other tools read
@@ -64,7 +65,7 @@ def fetch_address(path: Path, output: Path) -> None:
         address.rpartition("+") if address.split("+")[0] in LAKES else ("", "", address)
     )
     reader = _reader(address, lake, plain)
-    with duckdb.connect() as connection:
+    with connected() as connection:
         connection.execute("SET autoinstall_known_extensions = false")
         for extension in (LAKES.get(lake), SCHEMES[plain.partition(":")[0]]):
             if extension is not None:

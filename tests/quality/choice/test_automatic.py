@@ -106,6 +106,35 @@ def test_without_tasks_of_two_labels_the_first_is_taken() -> None:
     assert np.isnan(result.scores[0].log_likelihood)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_workers_who_always_give_one_class_do_not_capture_the_choice(seed: int) -> None:
+    """Half of the crowd, four classes: their labels had made majority vote, which is theirs, predict best."""
+    rng = np.random.default_rng(seed)
+    rows = regular_assignment(n_tasks=300, n_workers=30, labels_per_task=5, rng=rng)
+    truth = rng.integers(4, size=300)
+    wrong = (truth[rows.task] + rng.integers(1, 4, len(rows.task))) % 4
+    honest = np.where(rng.random(len(rows.task)) < 0.8, truth[rows.task], wrong)
+    labels = encode(
+        rows.worker, rows.task, np.where(rows.worker % 2 == 1, 0, honest), classes=[0, 1, 2, 3]
+    )
+    known = truth[labels.tasks]
+    best = max(np.mean(rule(labels).label == known) for rule in (majority_vote, dawid_skene))
+    assert np.mean(auto(labels).label == known) >= best - 0.01
+
+
+def test_labels_of_workers_of_one_class_are_fitted_to_and_not_predicted() -> None:
+    """Five labels of one class in four are less than one in a hundred by chance; two are not."""
+    tasks = [t for t in range(8) for _ in range(3)]
+    workers = [("ann", "bob", f"w{t // 2}")[place] for t in range(8) for place in range(3)]
+    given = [("a", "abcd"[t % 4], "b")[place] for t in range(8) for place in range(3)]
+    labels = encode(workers, tasks, given)
+    assert auto(labels).n_held_out == 24 - 8
+    alone = labels.keep_workers(labels.workers == "ann")
+    assert auto(alone).n_held_out == 0
+    two = encode(["ann", "bob"] * 8, [t for t in range(8) for _ in range(2)], ["a", "b"] * 8)
+    assert auto(two).n_held_out == 16
+
+
 def test_the_same_on_every_run() -> None:
     labels, _ = crowd_of(np.random.default_rng(3), random=6)
     one, other = auto(labels), auto(labels)

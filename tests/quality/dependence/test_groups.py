@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from benchmarks.quality.crowd_sets import DATA, read_set
 from benchmarks.quality.dependence import odd_crowd
 from quality import (
     CrowdLabels,
@@ -47,6 +48,16 @@ def test_planted_cliques_are_found_and_nobody_else(kind: str, n_classes: int) ->
         assert np.array_equal(found.group[planted], np.repeat(np.arange(3), 3))
     assert (found.p_value < 1e-3).all()
     assert (found.n_wrong > 1.2 * found.expected_wrong).all()
+
+
+def test_a_fraction_of_one_wrong_looking_agreement_confirms_nobody() -> None:
+    """Of the busiest third of music two good workers had been a group by .2 such answers, in half of the draws."""
+    labels, _ = read_set(DATA / "music")
+    busiest = np.argsort(-np.bincount(labels.worker), kind="stable")[: labels.n_workers // 3]
+    for seed in (2, 3, 4, 6, 8, 10):
+        keep = np.isin(np.arange(labels.n_workers), busiest)
+        keep &= np.random.default_rng(seed).random(labels.n_workers) < 0.8
+        assert len(dependent_groups(labels.keep_workers(keep)).sizes) == 0
 
 
 @pytest.mark.parametrize(
