@@ -55,7 +55,7 @@ def bounded_labels(
     """
     if not max_labels >= 1:
         raise ValueError(f"max_labels must be >= 1, got max_labels={max_labels}")
-    order = np.argsort(-probability, axis=1, kind="stable")
+    order = np.argsort(-np.asarray(probability, dtype=np.float64), axis=1, kind="stable")
     place = np.argsort(order, axis=1, kind="stable")
     chosen: np.ndarray = (probability > threshold) & (place < max_labels)
     return chosen

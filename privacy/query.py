@@ -298,6 +298,11 @@ def partition_of(
     """
     if not name or ":" in name:
         raise ValueError(f"name must be a word without ':', got {name!r}")
+    limit = np.iinfo(np.int64).max
+    if cell.ndim != 1 or cell.dtype.kind not in "iu" or (cell.size and int(cell.max()) > limit):
+        raise ValueError(
+            f"cell must be one integer of 64 bits for each task, got {cell.dtype} of shape {cell.shape}"
+        )
     return f"{name}:{assignment_digest(cell, task_names(tasks, cell.size))}"
 
 

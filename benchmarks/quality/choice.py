@@ -19,9 +19,9 @@ from quality.choice.automatic import (
     CANDIDATES,
     ENOUGH,
     Candidate,
-    folds,
     held_folds,
     meanings,
+    scored_folds,
 )
 
 N_FOLDS = 10
@@ -142,7 +142,7 @@ def predicted(
     """By reading and candidate, the log-probability of each task's held-out labels."""
     nothing = np.zeros(labels.n_tasks)
     found = {reading: dict.fromkeys(candidates, nothing) for reading in READINGS}
-    fold = folds(labels, N_FOLDS)
+    fold = scored_folds(labels, N_FOLDS)
     for number in range(held_folds(fold, ENOUGH)):
         out = fold == number
         rest, task = labels.keep_labels(~out), labels.task[out]

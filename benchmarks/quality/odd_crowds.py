@@ -194,9 +194,9 @@ def main() -> None:
 
 
 NOTE = (
-    f"Means of {SEEDS} crowds of each kind; no setting was chosen with them in view, but for the last: that "
-    "labels of workers who give one class alone are not predicted was settled on other crowds of its kind. `auto` is what a run "
-    "takes by default: the pool, in which workers who do not answer on their own have one vote; no gold. "
+    f"Means of {SEEDS} crowds of each kind; no setting was chosen with them in view, but that labels of "
+    "workers who give one class alone are not predicted, on other crowds of the last kind. `auto` is what a "
+    "run takes by default: the pool, in which workers who do not answer on their own have one vote; no gold. "
     "The difference is to the better of the two rules in each crowd, which nobody knows beforehand. The "
     "model: the pool's own posterior; confidence: `calibrate` from labels alone, in the mean over all tasks. "
     f"Sure of: the share of tasks whose confidence is {SURE} or more, and how many of their labels are "

@@ -161,7 +161,17 @@ def _ridge_regression(
     centre, normal = target.mean(axis=0), feature.T @ feature
     normal[np.diag_indices(len(normal))] += ridge * len(feature)
     coef = np.linalg.solve(normal, feature.T @ (target - centre))
-    return lambda new: new @ coef + centre
+    return partial(_predicted, coef=coef, centre=centre)
+
+
+def _predicted(
+    new: Float[np.ndarray, "points directions"],
+    *,
+    coef: Float[np.ndarray, "directions classes"],
+    centre: Float[np.ndarray, " classes"],
+) -> Float[np.ndarray, "points classes"]:
+    found: np.ndarray = new @ coef + centre
+    return found
 
 
 def _landmarks(

@@ -32,6 +32,7 @@ __all__ = [
     "RatioDiagnostics",
     "RatioModel",
     "check_ratio_level",
+    "class_names",
     "diagnose",
     "learn_ratios",
     "matched_ratio",
@@ -310,9 +311,9 @@ def learn_ratios(
     Raises
     ------
     ValueError
-        If a bag or its proportions break the conditions above, there are fewer bags than classes, the
-        bags are mixed too alike to tell the classes apart, half of the points coincide, or no
-        bag can be left out to choose the method.
+        If a bag or its proportions break the conditions above, `classes` are not as many, there are
+        fewer bags than classes, the bags are mixed too alike to tell the classes apart, half of the
+        points coincide, or no bag can be left out to choose the method.
 
     Notes
     -----
@@ -363,6 +364,7 @@ def learn_ratios(
     _check_parameters(level, bandwidth, methods)
     names = shared_names(map(column_names, bags))
     labelled = _ordered(LabelledBags.of(bags, proportions, noise))
+    called = class_names(classes, labelled.mixture.shape[1])
     scale = feature_scale(np.concatenate(labelled.points))
     points = tuple(point / scale for point in labelled.points)
     labelled = LabelledBags(points, labelled.mixture, labelled.noise)
@@ -373,7 +375,17 @@ def learn_ratios(
         embed = fit_features(points)
         fit = MixtureFit.of_features(labelled, [embed(point) for point in points])
     scale.setflags(write=False)
-    return RatioModel(method, trials, level, classes, scale, matcher, labelled, embed, fit, names)
+    return RatioModel(method, trials, level, called, scale, matcher, labelled, embed, fit, names)
+
+
+def class_names(classes: Sequence[str] | None, n_classes: int) -> tuple[str, ...] | None:
+    """Return the names of the classes; ValueError unless there is one for each, or None."""
+    if classes is None:
+        return None
+    found = tuple(map(str, classes))
+    if len(found) != n_classes:
+        raise ValueError(f"classes must be {n_classes} names, one per class, got {len(found)}")
+    return found
 
 
 def check_ratio_level(level: float) -> None:

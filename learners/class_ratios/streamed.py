@@ -38,7 +38,7 @@ from learners.class_ratios.kernels import (
 )
 from learners.class_ratios.matched_means import BagMean, MatchedMeans, MixtureFit
 from learners.class_ratios.mean_matching import parts_left_out
-from learners.class_ratios.model import ClassRatio, check_ratio_level, matched_ratio
+from learners.class_ratios.model import ClassRatio, check_ratio_level, class_names, matched_ratio
 from learners.class_ratios.trials import Trial
 
 __all__ = ["Blocks", "StreamedRatioModel", "learn_streamed_ratios"]
@@ -236,6 +236,7 @@ def learn_streamed_ratios(
     passes = _passes(bags)
     size = passes.sizes()
     sample = LabelledBags.of(_sampled(passes, size, SAMPLE_POINTS), proportions, noise)
+    called = class_names(classes, sample.mixture.shape[1])
     if not parts_left_out(sample.mixture):
         raise ValueError("bags must tell the classes apart with one left out; add a bag")
     with threadpool_limits(1):  # the same bytes as with one thread per block elsewhere
@@ -251,7 +252,7 @@ def learn_streamed_ratios(
         own = _own_products(points, landmarks, matched, size)
         means, mean, fit = _matched(passes, shares, features, own)
     names = passes.names if isinstance(passes, LocalBlocks) else None
-    return StreamedRatioModel(trial, level, classes, features, shares, means, mean, fit, names)
+    return StreamedRatioModel(trial, level, called, features, shares, means, mean, fit, names)
 
 
 def _own_products(

@@ -26,6 +26,7 @@ BLOCK = 256  # tasks compared with all others at once
 AT_ONCE = 65_536  # pairs whose cosine is computed at once
 FIRST = 16  # principal directions that are looked at before all
 FITTED = 10_000  # tasks that the directions are found from, evenly spread
+FLAT = 1e-12  # spread over size, of a feature that is the same for every task
 ROUNDING = 1e-4  # of single precision
 
 
@@ -130,7 +131,8 @@ def _unit_rows(
     if not features.size:
         return features.astype(np.float32)[:0], np.zeros(0, dtype=np.int64)
     spread = features.std(axis=0)
-    scaled = (features - features.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    flat = spread <= FLAT * np.abs(features).max(axis=0)  # what is left of a constant is rounding
+    scaled = (features - features.mean(axis=0)) / np.where(flat, np.inf, spread)
     length = np.sqrt((scaled**2).sum(axis=1))
     place = np.flatnonzero(length > 1e-9)
     return (scaled[place] / length[place, None]).astype(np.float32), place

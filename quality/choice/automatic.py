@@ -42,7 +42,7 @@ from quality.reputation import soft_penalty
 __all__ = [
     "CANDIDATES", "Auto", "Candidate", "Score", "answers_given", "auto", "check_choice",
     "constant_workers", "dealt", "folds", "held_of_sizes", "hold_out", "log_chances", "meanings",
-    "meanings_of", "predict_held_out", "scores_of",
+    "meanings_of", "predict_held_out", "scored_folds", "scores_of",
 ]  # fmt: skip
 
 Candidate = Callable[[CrowdLabels], Consensus]
@@ -242,10 +242,7 @@ def hold_out(
     Return scores, the number of labels held out, and what is called before a further fit of a candidate.
     ``predict(out, fitted)`` returns the log-probability of the labels that are `out`.
     """
-    fold = folds(labels, n_folds)
-    scored = ~_constant(labels)[labels.worker]
-    if (scored & (fold >= 0)).any():
-        fold = np.where(scored, fold, np.int16(-1))
+    fold = scored_folds(labels, n_folds)
     held = held_folds(fold, enough)
     n_fits, begun = (1 + held) * len(candidates), count()
 
@@ -262,6 +259,16 @@ def hold_out(
     n_held_out = int(np.count_nonzero((fold >= 0) & (fold < held)))
     scores = _scores(tuple(candidates), log_p, n_held_out)
     return scores, n_held_out, begins
+
+
+def scored_folds(labels: CrowdLabels, n_folds: int) -> Int16[np.ndarray, " labels"]:
+    """Return the fold of each label, as `folds` does; -1 also for those of workers who give one class alone.
+
+    They have their folds where otherwise none would be held out.
+    """
+    fold = folds(labels, n_folds)
+    scored = (fold >= 0) & ~_constant(labels)[labels.worker]
+    return np.where(scored, fold, np.int16(-1)) if scored.any() else fold
 
 
 def _constant(labels: CrowdLabels) -> Bool[np.ndarray, " workers"]:

@@ -74,7 +74,18 @@ class Comparisons:
         return int(np.count_nonzero(self.outcome == TIE))
 
     def take(self, rows: Int[np.ndarray, " taken"]) -> "Comparisons":
-        """Return some rows, in increasing order, with the same vocabularies and questions."""
+        """Return some rows by number, in increasing order, with the same vocabularies and questions.
+
+        Raises
+        ------
+        ValueError
+            If these are no numbers of rows.
+        """
+        n = len(self.worker)
+        if rows.dtype.kind not in "iu" or ((rows < 0) | (rows >= n)).any():
+            raise ValueError(
+                f"rows must be integers in [0, {n - 1}], got {rows.dtype} such as {rows[:3].tolist()}"
+            )
         rows = np.sort(rows)
         counts = np.bincount(self.worker[rows], minlength=len(self.workers))
         return Comparisons(
@@ -225,6 +236,11 @@ def _outcomes(left: list[Any], right: list[Any], winners: list[str]) -> Int8[np.
     for row, one in enumerate(winners):
         names = {_text(left[row]): LEFT, _text(right[row]): RIGHT}
         side = names.get(one, TIE if one == "tie" else None)
+        if side is None and one in SIDES:  # the row at fault may be another
+            items = [{_text(left[at]), _text(right[at])} for at in range(len(winners))]
+            known = [other in SIDES or other in items[at] for at, other in enumerate(winners)]
+            row = known.index(False) if False in known else row
+            one = winners[row]
         if side is None:
             raise LabelError(
                 "winner must be left, right or tie in every row, or in every row one of the two items or "

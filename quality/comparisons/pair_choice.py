@@ -75,7 +75,7 @@ def next_pairs(
         raise ValueError(f"n must be at least 1, got {n}")
     if len(score) < 2:
         raise ValueError(f"there must be two items to compare, got {len(score)}")
-    now = np.array(covariance)
+    now, score = (np.array(one, dtype=np.float64) for one in (covariance, score))
     half = np.abs(score[:, None] - score[None, :]) / 2
     certain = 1 / (4 * np.cosh(half) ** 2)  # p (1 - p)
     chosen, gains = [], []

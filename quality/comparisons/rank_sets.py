@@ -71,6 +71,11 @@ def rank_intervals(
     rng
         Source of the draws.
 
+    Raises
+    ------
+    ValueError
+        If a number is out of its range, or a score or covariance is not finite.
+
     Notes
     -----
     **Guarantees.** Every item's own rank lies in its interval. A higher level never narrows one.
@@ -84,6 +89,11 @@ def rank_intervals(
     """
     if not 0 < level < 1:
         raise ValueError(f"level must be above 0 and below 1, got {level}")
+    if not n_draws >= 1:
+        raise ValueError(f"n_draws must be >= 1, got {n_draws}")
+    score, covariance = (np.asarray(one, dtype=np.float64) for one in (score, covariance))
+    if not (np.isfinite(score).all() and np.isfinite(covariance).all()):
+        raise ValueError("score and covariance must be finite, got NaN or infinity")
     n = len(score)
     variance = np.diagonal(covariance)
     error = np.sqrt(np.maximum(variance[:, None] + variance[None, :] - 2 * covariance, 0.0))

@@ -44,6 +44,7 @@ __all__ = [
 LEAST = 1e-12  # probability of all classes but the chosen one: odds stay finite
 PSEUDO_LABELS = 4.0  # of the crowd's mean, added to each worker's before her share of wrong ones
 MAX_SHARED = 0.4  # about the most that was met; what cannot be measured is taken to be this bad
+NOT_ONE = 1e-6  # more than rounding can make of a sum
 EVEN = 0.5  # votes added to both sides
 
 
@@ -131,7 +132,7 @@ def task_support(
     Raises
     ------
     ValueError
-        If `posterior` has not one row per task or is not finite, or `groups` not one code per worker.
+        If `posterior` is not one distribution over the classes per task, or `groups` not one code per worker.
     """
     shape = (labels.n_tasks, labels.n_classes)
     if posterior.shape != shape:
@@ -139,6 +140,16 @@ def task_support(
     if not isinstance(posterior, NamedPosterior) and not np.isfinite(posterior).all():
         row = int(np.flatnonzero(~np.isfinite(posterior).all(axis=1))[0])
         raise ValueError(f"posterior must be finite, got {posterior[row].tolist()} in row {row}")
+    if not isinstance(posterior, NamedPosterior):
+        posterior = posterior.astype(np.float64, copy=False)
+        off = np.flatnonzero(
+            (posterior < 0).any(axis=1) | (np.abs(posterior.sum(axis=1) - 1) > NOT_ONE)
+        )
+        if off.size:
+            raise ValueError(
+                "posterior must hold probabilities that add up to 1 for each task, got "
+                f"{posterior[off[0]].tolist()} in row {off[0]}"
+            )
     engine = LocalEngine(cut_labels(labels, [0, labels.n_tasks]))
     if isinstance(posterior, NamedPosterior):
         return support_by_shards(engine, _of_whole, posterior, groups=groups)

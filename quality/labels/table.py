@@ -215,12 +215,22 @@ class CrowdLabels:
         keep
             True for each row that stays.
 
+        Raises
+        ------
+        ValueError
+            If `keep` is not one truth value per label.
+
         Examples
         --------
         >>> labels = encode(["ann", "bob", "ann"], [7, 7, 9], ["yes", "no", "no"])
         >>> labels.keep_labels(np.array([True, False, True]))
         CrowdLabels(2 labels, 2 tasks, 2 workers, 2 classes)
         """
+        if not (keep.dtype == np.bool_ and keep.shape == (self.n_labels,)):
+            raise ValueError(
+                f"keep must be {self.n_labels} truth values, one per label, got {keep.dtype} of shape "
+                f"{keep.shape}"
+            )
         columns = (self.worker, self.task, self.label)
         rows = keep_rows(*columns, keep, self.n_workers, self.n_tasks)
         return replace(self, **rows._asdict())

@@ -79,5 +79,6 @@ def least_loss(posterior: Float64[np.ndarray, "tasks classes"], loss: Loss) -> D
     else:
         mean = posterior @ places
         cost = (places - mean[:, None]) ** 2
-    near = cost - cost.min(axis=1, keepdims=True) <= TIE * n_classes**2
+    largest = n_classes - 1 if loss == "absolute" else (n_classes - 1) ** 2
+    near = cost - cost.min(axis=1, keepdims=True) <= TIE * largest
     return Decision(near.argmax(axis=1).astype(np.int16), near.sum(axis=1) > 1)

@@ -136,3 +136,8 @@ def test_sets_are_counted_by_groups_that_have_a_name_and_a_task(
             np.zeros((2, n_classes), dtype=np.bool_), np.array(group), dataset="toy",
             group_names=names, max_labels=1, unit=Unit.TASK, local=True, tasks=("t1", "t2"),
         )  # fmt: skip
+
+
+def test_the_likeliest_classes_are_kept_of_unsigned_numbers_too():
+    chosen = bounded_labels(np.array([[1, 0, 1]], dtype=np.uint8), max_labels=2)
+    assert chosen.tolist() == [[True, False, True]]

@@ -195,3 +195,13 @@ def test_counts_may_be_zero_and_need_a_finite_sensitivity():
     assert check_counts(query).dtype == np.int64
     with pytest.raises(CountsError, match="finite l1"):
         check_counts(replace(query, l1=math.inf))
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [np.array([0.2, 0.9]), np.array([0, 2**64 - 1], dtype=np.uint64), np.array([["0", "1"]])],
+)
+def test_a_partition_has_one_integer_for_each_task(cell):
+    """Codes that were cut to integers gave two assignments one name, by which cells count as disjoint."""
+    with pytest.raises(ValueError, match="cell must be one integer of 64 bits for each task, got"):
+        partition_of("split", cell, tasks=["a", "b"])

@@ -29,6 +29,8 @@ from quality.labels.shards import join_shards
 Rows = list[tuple[Any, Any, Any]]
 CAMPAIGN = [(f"w{w}", f"t{t}", "xyz"[(w * t) % 3]) for t in range(40) for w in range(t % 3, 9, 2)]
 
+PAIRS = {(worker, task) for worker, task, _ in CAMPAIGN}
+
 
 def table_of(path: Path, rows: Rows, names: tuple[str, ...] = ("worker", "task", "label")) -> Path:
     columns = zip(*rows, strict=True) if rows else [[] for _ in names]
@@ -215,6 +217,73 @@ def test_repeats_are_kept_as_asked(tmp_path: Path, duplicates: str, label: str) 
     shard = load_shard(shards, 0)
     assert shards.n_labels == 2
     assert shards.names("label")[shard.label].tolist() == [label, "z"]
+
+
+@pytest.mark.parametrize("classes", [None, ("z", "y", "x")])
+@pytest.mark.parametrize("spaced", [False, True])
+def test_classes_of_rows_that_are_dropped_are_none(
+    tmp_path: Path, classes: tuple[str, ...] | None, spaced: bool
+) -> None:
+    """As of a whole table, whichever way cells are coded."""
+    typos = [(f"w{w}", f"t{w}", "typo") for w in range(3) if (f"w{w}", f"t{w}") in PAIRS]
+    rows = [*typos, *CAMPAIGN, *[("v ", "t1", "x")] * spaced]
+    asked = {"classes": classes, "duplicates": "last"}
+    shards = shards_of(tmp_path, rows, **asked)
+    found = read_labels(tmp_path / "labels.parquet", known_tasks=None, **asked)
+    whole = join_shards([load_shard(shards, n) for n in range(len(shards.paths))], found)
+    assert shards.names("label").tolist() == found.classes.tolist()
+    for name in ("worker", "task", "label"):
+        assert np.array_equal(getattr(whole, name), getattr(found, name))
+    assert shards.n_classes == open_shards(shards.folder).n_classes == 3
+
+
+def test_a_class_of_kept_rows_that_is_not_declared_is_refused(tmp_path: Path) -> None:
+    rows = [*CAMPAIGN, ("v", "t1", "typo")]
+    with pytest.raises(TableError, match="column label: 'typo' is not among the classes"):
+        shards_of(tmp_path, rows, classes=("x", "y", "z"), duplicates="first")
+    assert not (tmp_path / "shards").exists()
+
+
+def test_too_many_classes_are_refused_in_a_sentence(tmp_path: Path) -> None:
+    rows = [(f"w{n % 2}", f"t{n // 2}", f"class {n}") for n in range(40_000)]
+    with pytest.raises(TableError, match="at most 32767 classes, got 40000: is label the right"):
+        shards_of(tmp_path, rows, shard_labels=50_000)
+
+
+@pytest.mark.parametrize("spaced", [False, True])
+def test_a_name_with_a_nul_byte_is_refused_in_the_same_words(tmp_path: Path, spaced: bool) -> None:
+    rows = [*CAMPAIGN, ("w1\0", "t99", "x"), *[("v ", "t1", "x")] * spaced]
+    said, expected = refusals(tmp_path, rows)
+    assert said == expected
+    assert "column worker: a name must not hold a NUL byte, where it would end" in said
+
+
+def test_a_folder_named_as_a_column_is_none_of_its_files(tmp_path: Path) -> None:
+    """DuckDB would take `label=x` for a column of every row."""
+    (tmp_path / "label=x").mkdir()
+    shards = shards_of(tmp_path / "label=x", [*CAMPAIGN, ("v ", "t1", "x")])
+    assert shards.names("label").tolist() == ["x", "y", "z"]
+
+
+def test_a_column_named_as_the_number_of_rows_is_refused(tmp_path: Path) -> None:
+    names = {"worker": ["a"], "task": ["t"], "label": ["x"], "file_row_number": [7]}
+    pq.write_table(pa.table(names), tmp_path / "labels.parquet")
+    with pytest.raises(TableError, match="must not have a column file_row_number: .* rename it"):
+        write_shards(
+            tmp_path / "labels.parquet", tmp_path / "shards", shard_labels=9, memory_gb=0.2, classes=None,
+            duplicates="error",
+        )  # fmt: skip
+
+
+def test_text_that_is_not_utf8_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    raw = pa.array([b"w\xff", b"v"], type=pa.binary()).view(pa.string())
+    table = pa.table({"worker": raw, "task": ["s", "t"], "label": ["x", "y"]})
+    pq.write_table(table, tmp_path / "labels.parquet")
+    with pytest.raises(TableError, match=r"^labels.parquet: not a readable table"):
+        write_shards(
+            tmp_path / "labels.parquet", tmp_path / "shards", shard_labels=9, memory_gb=0.2, classes=None,
+            duplicates="error",
+        )  # fmt: skip
 
 
 def test_what_is_no_label_table_is_refused(tmp_path: Path) -> None:

@@ -1,11 +1,12 @@
 import gzip
+import pickle
 from pathlib import Path
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from learners import learn_ratios
+from learners import learn_ratios, learn_streamed_ratios
 from learners.class_ratios.bags import LabelledBags
 from learners.class_ratios.boosted_trees import N_BINS, BoostedTrees
 from learners.class_ratios.kernel_matching import KernelMatching
@@ -444,3 +445,25 @@ def test_a_class_that_looks_different_from_bag_to_bag_is_said():
         for model in [learn_ratios(bags, mixture, methods=[KernelMatching()])]
     ]
     assert said == [False, True]
+
+
+@by_method
+def test_a_model_can_be_pickled_whichever_method_was_chosen(method, rng):
+    shares = np.array([[0.8, 0.2], [0.5, 0.5], [0.2, 0.8], [0.4, 0.6]])
+    bags = [drawn_bag(rng, share, 80)[0] for share in shares]
+    model = learn_ratios(bags, shares, methods=[method])
+    bag = drawn_bag(rng, [0.3, 0.7], 60)[0]
+    again = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(again.ratio(bag).ratio, model.ratio(bag).ratio)
+
+
+def test_classes_may_be_an_array_and_are_checked_before_training(rng):
+    shares = np.array([[0.8, 0.2], [0.5, 0.5], [0.2, 0.8]])
+    bags = [drawn_bag(rng, share, 60)[0] for share in shares]
+    model = learn_ratios(bags, shares, methods=QUICK, classes=np.array(["cat", "dog"]))
+    assert model.classes == ("cat", "dog")
+    assert model.ratio(bags[0]).ratio.sum() == pytest.approx(1)
+    blocks = [[bag] for bag in bags]
+    for learn, given in ((learn_ratios, bags), (learn_streamed_ratios, blocks)):
+        with pytest.raises(ValueError, match="classes must be 2 names, one per class, got 1"):
+            learn(given, shares, classes=["cat"])

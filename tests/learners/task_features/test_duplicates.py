@@ -59,3 +59,12 @@ def test_tasks_whose_features_are_all_average_are_like_none(features):
 def test_what_is_not_finite_or_out_of_range_is_refused(features, least, message):
     with pytest.raises(ValueError, match=message):
         near_duplicates(features, least=least)
+
+
+@pytest.mark.parametrize("constant", [0.0, 0.1, 1e6 / 3])
+def test_a_feature_that_is_the_same_for_every_task_changes_nothing(constant):
+    """Its spread is 0 or the rounding of its mean."""
+    features = np.random.default_rng(0).normal(size=(200, 5))
+    wide = np.hstack([features, np.full((200, 100), constant)])
+    found, expected = (near_duplicates(one, least=0.95) for one in (wide, features))
+    assert np.array_equal(found.pair, expected.pair)

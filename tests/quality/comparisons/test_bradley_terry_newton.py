@@ -95,3 +95,11 @@ def test_what_is_not_a_choice_is_refused() -> None:
     assert only.outcome.tolist() == [TIE]
     with pytest.raises(ValueError, match="got ties alone"):
         bradley_terry(only, ties="drop", prior_sd=1.0)
+
+
+@pytest.mark.parametrize("ties", ["davidson", "drop"])
+def test_ties_alone_are_refused_in_a_sentence(ties: str) -> None:
+    table = encode_comparisons(["a", "b"], ["x", "y"], ["y", "x"], ["tie", "tie"])
+    for prior in (0.0, 1.0):
+        with pytest.raises(ValueError, match="there must be a comparison that is no tie"):
+            bradley_terry(table, ties=ties, prior_sd=prior or None)

@@ -73,3 +73,17 @@ def test_groups_must_name_every_worker() -> None:
     found = encode_comparisons(["a"], ["x"], ["y"], ["x"])
     with pytest.raises(ValueError, match="groups must be 1 codes, one per worker"):
         found.weights(np.array([0, 1]))
+
+
+@pytest.mark.parametrize("rows", [np.array([True, False, False]), np.array([0, -1]), np.array([3])])
+def test_rows_are_taken_by_their_numbers(rows: np.ndarray) -> None:
+    table = encode_comparisons(["a", "a", "b"], list("xyx"), list("yzz"), ["left", "right", "tie"])
+    with pytest.raises(ValueError, match=r"rows must be integers in \[0, 2\], got"):
+        table.take(rows)
+    assert table.take(np.array([2, 0], dtype=np.uint8)).outcome.tolist() == [LEFT, TIE]
+
+
+def test_a_misspelt_side_is_named_with_its_row() -> None:
+    winners = ["left"] * 9 + ["lefft"]
+    with pytest.raises(LabelError, match=r"got lefft at row 9 \(counted from 0\)"):
+        encode_comparisons(["a"] * 10, ["x"] * 10, ["y"] * 10, winners)

@@ -46,3 +46,12 @@ def test_items_that_are_known_exactly_alike_are_not_told_apart() -> None:
 def test_the_level_is_a_probability(level: float) -> None:
     with pytest.raises(ValueError, match="level must be above 0 and below 1"):
         rank_intervals(np.zeros(2), np.eye(2), level=level, rng=np.random.default_rng(0))
+
+
+def test_scores_of_any_numbers_are_ranked_and_others_refused() -> None:
+    rng, covariance = np.random.default_rng(0), np.eye(3) * 1e-4
+    assert rank_intervals(np.array([0, 1, 2], "u1"), covariance, rng=rng).rank.tolist() == [3, 2, 1]
+    with pytest.raises(ValueError, match="score and covariance must be finite"):
+        rank_intervals(np.array([0, np.nan, 2]), covariance, rng=rng)
+    with pytest.raises(ValueError, match="n_draws must be >= 1, got 0"):
+        rank_intervals(np.zeros(3), covariance, n_draws=0, rng=rng)

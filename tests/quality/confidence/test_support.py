@@ -100,3 +100,12 @@ def test_a_posterior_that_is_not_finite_is_refused() -> None:
     """Else every confidence would silently be NaN."""
     with pytest.raises(ValueError, match=r"posterior must be finite, got \[nan, 1.0\] in row 0"):
         task_support(encode(["ann", "bob"], [1, 1], ["x", "y"]), np.array([[np.nan, 1.0]]))
+
+
+def test_a_posterior_is_a_distribution_over_the_classes_of_each_task() -> None:
+    labels = encode(["ann", "bob"] * 2, [1, 1, 2, 2], list("xyxx"))
+    for wrong in (labels.counts().astype(float), np.array([[1.5, -0.5], [1.0, 0.0]])):
+        with pytest.raises(ValueError, match="probabilities that add up to 1 for each task, got"):
+            task_support(labels, wrong)
+    single = np.array([[0.5, 0.5], [1.0, 0.0]], dtype=np.float32)
+    assert task_support(labels, single).model.tolist() == [0.5, 1.0]

@@ -51,7 +51,7 @@ def test_planted_cliques_are_found_and_nobody_else(kind: str, n_classes: int) ->
 
 
 def test_a_fraction_of_one_wrong_looking_agreement_confirms_nobody() -> None:
-    """Of the busiest third of music two good workers had been a group by .2 such answers, in half of the draws."""
+    """Of the busiest third of music two good workers had been a group by .2 such answers."""
     labels, _ = read_set(DATA / "music")
     busiest = np.argsort(-np.bincount(labels.worker), kind="stable")[: labels.n_workers // 3]
     for seed in (2, 3, 4, 6, 8, 10):

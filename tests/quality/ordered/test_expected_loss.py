@@ -28,3 +28,11 @@ def test_no_other_class_has_a_smaller_expected_loss(weights: list[int], loss: Lo
 def test_a_name_that_is_no_loss_is_refused() -> None:
     with pytest.raises(ValueError, match="loss must be one of zero_one, absolute, squared"):
         least_loss(np.full((1, 2), 0.5), "cubed")  # type: ignore[arg-type]
+
+
+def test_the_rounding_allowed_is_a_share_of_the_largest_loss() -> None:
+    """Of 2,000 classes the largest absolute loss is 1,999, not its square."""
+    posterior = np.zeros((1, 2000))
+    posterior[0, [999, 1000]] = 0.5 - 1e-7, 0.5 + 1e-7
+    found = least_loss(posterior, "absolute")
+    assert (found.label[0], found.tied[0]) == (1000, False)
