@@ -103,9 +103,9 @@ def judge_workers(run: Run) -> str:
             "pasted": pasted,
         },
     )
-    worth = "" if found is None else f"; {len(names)} workers, worth {found.worth:.0f}"
+    worth = "" if found is None else f"; {len(names):,} workers, worth {found.worth:,.0f}"
     return (
-        f"{len(filtered.removed)} of {len(names)} workers removed by {penalty} ({stop}), with "
+        f"{len(filtered.removed):,} of {len(names):,} workers removed by {penalty} ({stop}), with "
         f"{judged.n_labels_removed:,} {'labels' if answers is None else 'answers'}{worth}"
     )
 

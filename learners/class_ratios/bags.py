@@ -24,6 +24,7 @@ __all__ = [
     "LocalBlocks",
     "check_blocks",
     "checked_bag",
+    "class_names",
     "column_names",
     "dense",
     "shared_names",
@@ -310,3 +311,13 @@ def _checked_noise(
     if not (np.linalg.eigvalsh(covariance) >= -rounding).all():
         raise ValueError("noise must be positive semi-definite in every bag")
     return covariance
+
+
+def class_names(classes: Sequence[str] | None, n_classes: int) -> tuple[str, ...] | None:
+    """Return the names of the classes; ValueError unless there is one for each, or None."""
+    if classes is None:
+        return None
+    found = tuple(map(str, classes))
+    if len(found) != n_classes:
+        raise ValueError(f"classes must be {n_classes} names, one per class, got {len(found)}")
+    return found

@@ -19,7 +19,13 @@ import numpy as np
 from jaxtyping import Float
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from learners.class_ratios.bags import LabelledBags, checked_bag, column_names, shared_names
+from learners.class_ratios.bags import (
+    LabelledBags,
+    checked_bag,
+    class_names,
+    column_names,
+    shared_names,
+)
 from learners.class_ratios.kernel_matching import KernelMatching
 from learners.class_ratios.kernel_witness import KernelWitness
 from learners.class_ratios.kernels import Bags, NystroemMap, feature_scale, fit_features
@@ -32,7 +38,6 @@ __all__ = [
     "RatioDiagnostics",
     "RatioModel",
     "check_ratio_level",
-    "class_names",
     "diagnose",
     "learn_ratios",
     "matched_ratio",
@@ -376,16 +381,6 @@ def learn_ratios(
         fit = MixtureFit.of_features(labelled, [embed(point) for point in points])
     scale.setflags(write=False)
     return RatioModel(method, trials, level, called, scale, matcher, labelled, embed, fit, names)
-
-
-def class_names(classes: Sequence[str] | None, n_classes: int) -> tuple[str, ...] | None:
-    """Return the names of the classes; ValueError unless there is one for each, or None."""
-    if classes is None:
-        return None
-    found = tuple(map(str, classes))
-    if len(found) != n_classes:
-        raise ValueError(f"classes must be {n_classes} names, one per class, got {len(found)}")
-    return found
 
 
 def check_ratio_level(level: float) -> None:

@@ -25,6 +25,7 @@ from learners.class_ratios.bags import (
     LabelledBags,
     LocalBlocks,
     check_blocks,
+    class_names,
     dense,
 )
 from learners.class_ratios.kernel_matching import KernelMatching, n_landmarks
@@ -38,7 +39,7 @@ from learners.class_ratios.kernels import (
 )
 from learners.class_ratios.matched_means import BagMean, MatchedMeans, MixtureFit
 from learners.class_ratios.mean_matching import parts_left_out
-from learners.class_ratios.model import ClassRatio, check_ratio_level, class_names, matched_ratio
+from learners.class_ratios.model import ClassRatio, check_ratio_level, matched_ratio
 from learners.class_ratios.trials import Trial
 
 __all__ = ["Blocks", "StreamedRatioModel", "learn_streamed_ratios"]

@@ -275,7 +275,7 @@ def _evidence(
         return False, f"no conflict task: no evidence{evidence}"
     plural = "s" if n_labels != 1 else ""
     return True, (
-        f", agrees with the consensus on {percent}% of {n_labels} label{plural}{evidence}"
+        f", agrees with the consensus on {percent}% of {n_labels:,} label{plural}{evidence}"
     )
 
 
