@@ -55,7 +55,7 @@ class Correction:
 def why_not_corrected(settings: Settings) -> str | None:
     """Why the settings pay for no correction by gold, or None."""
     if settings.privacy is None or settings.privacy.correction_epsilon is None:
-        return "shares are the crowd's: no price of a correction is set (privacy.correction_epsilon)"
+        return "shares are the crowd's: a correction has no price (privacy.correction_epsilon)"
     return CHOSEN if settings.input.gold_sampling == "chosen" else None
 
 

@@ -21,7 +21,7 @@ CANARY = 0.8765432109  # a number that must not be seen
 CLASSES = ("benign", "suspicious", "toxic")
 SKIPPED = {
     "proportions": "the settings have no [privacy] section, so nothing is released",
-    "corrected_shares": "shares are the crowd's: no price of a correction is set (privacy.correction_epsilon)",
+    "corrected_shares": "shares are the crowd's: a correction has no price (privacy.correction_epsilon)",
     "class_ratios": "every group has labels",
     "model": "the settings have no [model] section",
     "gate": "the holdout was not asked: there is no model",

@@ -78,7 +78,7 @@ def test_numbers_out_of_range_are_mistakes_of_the_caller() -> None:
 
 # which groups a correction is of ---------------------------------------------------------------
 
-UNCORRECTED = "shares are the crowd's: no price of a correction is set (privacy.correction_epsilon)"
+UNCORRECTED = "shares are the crowd's: a correction has no price (privacy.correction_epsilon)"
 
 
 @pytest.mark.parametrize(
