@@ -8,7 +8,9 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["Begun", "Budget", "Epsilon", "Key", "Payer", "Publish", "State", "key_now"]
+__all__ = [
+    "Begun", "Budget", "Epsilon", "Key", "Payer", "Publish", "State", "key_now", "refuse_state_in",
+]  # fmt: skip
 
 PUBLICATION = "Publication"
 """Heading of these options, and of a command's own that belong to them."""
@@ -50,6 +52,17 @@ Begun = Annotated[
         rich_help_panel=PUBLICATION,
     ),
 ]
+
+
+def refuse_state_in(publish: Path, state: Path) -> None:
+    """Raise SettingsError if the state folder is the folder to publish to, or lies in it."""
+    from flows.settings import SettingsError  # pydantic, for these commands only
+
+    if state.resolve().is_relative_to(publish.resolve()):
+        raise SettingsError(
+            f"--publish {publish} must not hold the state folder, got --state {state}: whoever is given the "
+            "publication would have the ledger and its key; name another folder"
+        )
 
 
 def key_now(key: str | None) -> str | None:

@@ -395,7 +395,8 @@ def _outlive_readers() -> None:
                 pipe
                 if stream.write_through
                 else io.BufferedWriter(pipe),  # python -u does not buffer
-                **{key: getattr(stream, key) for key in how},
+                **{key: getattr(stream, key) for key in how}
+                | ({"errors": "backslashreplace"} if stream.errors == "strict" else {}),
             )
             setattr(sys, name, again)
 

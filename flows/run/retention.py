@@ -29,14 +29,17 @@ from flows.settings import Settings, SettingsError
 __all__ = ["limit_of", "prune_runs", "runs_to_prune"]
 
 KEEP = r"([1-9]\d*)( days?)?"
+MOST_DIGITS = 5  # of an age in days: dates do not reach further back
 
 
 def limit_of(keep: int | str) -> int | timedelta:
     """Return how many runs are kept, or up to which age; SettingsError for another text."""
     found = re.fullmatch(KEEP, str(keep).strip())
-    if found is None:
+    if found is None or (found[2] and len(found[1]) > MOST_DIGITS):
         raise SettingsError(
-            f'what is kept must be a number of runs, such as 20, or an age, such as "90 days", got {keep!r}'
+            'what is kept must be a number of runs, such as 20, or an age, such as "90 days" (99999 '
+            "at most), "
+            f"got {keep!r}"
         )
     return timedelta(days=int(found[1])) if found[2] else int(found[1])
 

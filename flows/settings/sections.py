@@ -227,7 +227,7 @@ class Settings(Section):
     runs: Path = Path("runs")
     """Holds one folder per run; internal, for the data's owner alone."""
     keep_runs: (
-        Annotated[int, Field(ge=1)] | Annotated[str, Field(pattern=r"^[1-9]\d* days$")] | None
+        Annotated[int, Field(ge=1)] | Annotated[str, Field(pattern=r"^[1-9]\d{0,4} days$")] | None
     ) = None
     """Older runs go when one has ended: a number to keep, or an age, "90 days"; by default all stay."""
     state: Path = Path("state")

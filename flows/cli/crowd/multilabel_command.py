@@ -20,6 +20,7 @@ from flows.cli.publishing import (
     Publish,
     State,
     key_now,
+    refuse_state_in,
 )
 from flows.cli.root import (
     AsJson,
@@ -128,6 +129,8 @@ def multilabel(
         if not 0 < threshold < 1:
             raise SettingsError(f"--threshold must be above 0 and below 1, got {threshold:g}")
         inputs = inputs_of(answers, gold, tasks)
+        if publish is not None:
+            refuse_state_in(publish, state)
         asked = _asked(
             publish, classes, tasks, inputs, force, campaign=campaign, epsilon=epsilon,
             max_labels=max_labels, budget=budget, publication=publication, threshold=threshold,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.cli.crowd.label_commands import output_file
-from flows.cli.publishing import Begun, Budget, Epsilon, Key, Payer, Publish, State, key_now
+from flows.cli.publishing import (
+    Begun,
+    Budget,
+    Epsilon,
+    Key,
+    Payer,
+    Publish,
+    State,
+    key_now,
+    refuse_state_in,
+)
 from flows.cli.root import (
     AsJson,
     Encoding,
@@ -87,6 +97,8 @@ def rank(
     with mistakes():
         if not 0 < level < 1:
             raise SettingsError(f"--level must be above 0 and below 1, got {level:g}")
+        if publish is not None:
+            refuse_state_in(publish, state)
         asked = _asked(
             publish, inputs_of(comparisons), force, campaign=campaign, epsilon=epsilon, budget=budget,
             publication=publication, level=level, begun=begun,
@@ -99,6 +111,8 @@ def rank(
             waiting_for("comparisons"),
         ):
             table = read_comparisons(file)
+        if models is not None:
+            _check_models(table.workers, models)
         with waiting_for("ranks") as progress:
             progress("who does not answer on their own", 0, 1)
             groups = dependent_groups(table.as_labels()).group
@@ -224,12 +238,19 @@ def _sentences(
     return lines
 
 
+def _check_models(workers: Iterable[object], pattern: str) -> None:
+    """Raise SettingsError unless the pattern names some of the workers, and not all."""
+    from flows.settings import SettingsError  # pydantic, for this command only
+
+    named = [fnmatchcase(str(name), pattern) for name in workers]
+    if all(named) or not any(named):
+        raise SettingsError(f"--models {pattern} must name some of the workers and leave people")
+
+
 def _model_lines(found: CrowdBradleyTerry, pattern: str) -> list[str]:
     """Return a line for each model: how many answers of people one of its answers is worth."""
     is_model = [fnmatchcase(str(name), pattern) for name in found.workers]
     people = [w for w, model in zip(found.information, is_model, strict=True) if not model]
-    if not any(is_model) or not people:
-        return [f"--models {pattern} must name some of the workers and leave people"]
     mean = sum(people) / len(people)
     return [
         f"{name}: an answer says as much as {worth / mean:.1f} answers of the average person, if its "

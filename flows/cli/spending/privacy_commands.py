@@ -50,6 +50,7 @@ def budget(
     from flows.spending import read_statements  # the ledger, for this command only
 
     with mistakes():
+        _refuse_apart(preview, raise_to=raise_to, tasks=tasks)
         if preview is not None:
             _preview(state, preview, n_tasks=tasks, as_json=json_)
             return
@@ -59,6 +60,18 @@ def budget(
             return
         for found in statements:
             _print_statement(found)
+
+
+def _refuse_apart(preview: Path | None, *, raise_to: float | None, tasks: int | None) -> None:
+    """Raise SettingsError for options that would be dropped."""
+    from flows.settings import SettingsError  # pydantic, for this command only
+
+    if preview is not None and raise_to is not None:
+        raise SettingsError(
+            "--raise-to and --preview are two commands: raise the budget first, then preview a run"
+        )
+    if preview is None and tasks is not None:
+        raise SettingsError("--tasks needs --preview, the settings of the run with so many tasks")
 
 
 @app.command(

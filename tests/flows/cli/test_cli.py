@@ -338,6 +338,10 @@ def test_a_budget_can_be_raised_and_the_old_one_stays_on_record(tmp_path: Path) 
     state = str(tmp_path / "state")
     told = invoke("budget", state, "--dataset", "small", "--raise-to", "25")
     assert told.output.startswith("small: epsilon 9.5 of 25 spent")
+    both = invoke("budget", state, "--raise-to", "30", "--preview", str(settings))
+    assert (both.exit_code, "--raise-to and --preview are two commands" in both.stderr) == (2, True)
+    alone = invoke("budget", state, "--tasks", "5")
+    assert (alone.exit_code, "--tasks needs --preview" in alone.stderr) == (2, True)
     again = invoke("run", str(settings), "--no-prefect", "--again")
     assert again.exit_code == 2  # the settings still say 20
     assert "crowdassay budget STATE --dataset NAME --raise-to EPSILON" in again.stderr

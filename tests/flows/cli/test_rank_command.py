@@ -52,7 +52,8 @@ def test_a_models_answers_are_told_in_peoples(compared: Path) -> None:
     assert printed.exit_code == 0
     assert "model-x: an answer says as much as 0." in printed.stdout
     nobody = invoke(str(compared), "--models", "nobody")
-    assert "--models nobody must name some of the workers" in nobody.stdout
+    assert "--models nobody must name some of the workers" in nobody.stderr
+    assert nobody.exit_code == 2
 
 
 def test_the_items_are_written(compared: Path, tmp_path: Path) -> None:

@@ -227,6 +227,20 @@ def test_a_sentence_for_an_exit_code_is_printed() -> None:
     assert (done.returncode, done.stderr) == (1, "so\n")
 
 
+def test_a_terminal_that_knows_no_other_letters_has_them_escaped(tmp_path: Path) -> None:
+    """As in a job whose locale is ASCII: what a line says must not end the work."""
+    rows = [f"{worker},t{n},{'ab'[n % 2]}" for worker in ("Zoë", "bob", "cy") for n in range(3)]
+    table = tmp_path / "labels.csv"
+    table.write_text(
+        "\n".join(["worker,task,label", *rows, "bob,t9,a", "cy,t9,b"]), encoding="utf-8"
+    )
+    command = [sys.executable, "-m", "flows.cli", "workers", str(table)]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "COLUMNS": "90"}
+    done = subprocess.run(command, capture_output=True, cwd=ROOT, env=environment)
+    assert (done.returncode, b"Traceback" in done.stderr) == (0, False)
+    assert b"Zo\\xeb" in done.stdout
+
+
 def call_without_reader(*arguments: str, cwd: Path | None = None) -> int:
     """The exit code of a command whose output nobody reads, as after `| head` has what it wants."""
     reader, writer = os.pipe()

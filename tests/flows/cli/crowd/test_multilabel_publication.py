@@ -291,3 +291,12 @@ def test_sizes_under_a_key_are_as_published_and_else_of_now() -> None:
         assert shares(terms).n.tolist() == [2, 1]
         grown = shares(terms, np.vstack([PROBABILITY, [[0.9, 0.1]]]))
         assert grown.n.tolist() == sizes
+
+
+def test_a_publication_never_holds_the_state_folder() -> None:
+    told = publish("--budget", "2", "--state", "public/state")
+    assert told.exit_code == 2
+    assert (
+        "--publish public must not hold the state folder, got --state public/state" in told.stderr
+    )
+    assert not Path("public", "state").exists()

@@ -212,3 +212,18 @@ def test_terms_out_of_range_open_no_ledger() -> None:
     with pytest.raises(SettingsError, match="--level must be in"):
         wins(WinTerms("toy", 0.5, budget=0.5, level=1.0), "ant", "bee")
     assert not Path("direct").exists()
+
+
+@pytest.mark.parametrize("state", ["public", "public/state"])
+def test_a_publication_never_holds_the_state_folder(state: str) -> None:
+    told = publish("--budget", "1", "--state", state)
+    assert told.exit_code == 2
+    assert "--publish public must not hold the state folder" in told.stderr
+    assert not Path(state, "ledger.sqlite").exists()
+
+
+def test_models_that_nobody_is_are_refused_before_anything_is_paid() -> None:
+    told = publish("--budget", "1", "--models", "zz*")
+    assert told.exit_code == 2
+    assert "--models zz* must name some of the workers and leave people" in told.stderr
+    assert not Path("state").exists()

@@ -101,6 +101,16 @@ def test_a_run_prunes_where_the_settings_say_so(five_runs: Path) -> None:
     assert newest in names(five_runs)
 
 
+@pytest.mark.parametrize("keep", ["99999999999 days", "0", "ever"])
+def test_what_is_no_number_of_runs_and_no_age_is_refused(one_run: Path, keep: str) -> None:
+    told = invoke("prune", str(one_run / "settings.toml"), "--keep", keep)
+    assert told.exit_code == 2
+    assert "what is kept must be a number of runs, such as 20, or an age" in told.stderr
+    text = (one_run / "settings.toml").read_text()
+    (one_run / "other.toml").write_text(f'keep_runs = "{keep}"\n{text}')
+    assert invoke("run", str(one_run / "other.toml"), "--no-prefect").exit_code == 2
+
+
 def test_without_a_number_nothing_is_pruned(one_run: Path) -> None:
     told = invoke("prune", str(one_run / "settings.toml"))
     assert (told.exit_code, "--keep 20" in told.stderr) == (2, True)
