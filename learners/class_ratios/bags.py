@@ -313,7 +313,9 @@ def _checked_noise(
     return covariance
 
 
-def class_names(classes: Sequence[str] | None, n_classes: int) -> tuple[str, ...] | None:
+def class_names(
+    classes: Sequence[str] | np.ndarray | None, n_classes: int
+) -> tuple[str, ...] | None:
     """Return the names of the classes; ValueError unless there is one for each, or None."""
     if classes is None:
         return None

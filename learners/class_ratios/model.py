@@ -288,7 +288,7 @@ def learn_ratios(
     level: float = 0.9,
     bandwidth: float | None = None,
     methods: Sequence[RatioMethod] | None = None,
-    classes: Sequence[str] | None = None,
+    classes: Sequence[str] | np.ndarray | None = None,
 ) -> RatioModel:
     """Learn what each class looks like, by the method that errs least on labelled bags left out in turn.
 

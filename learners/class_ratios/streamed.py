@@ -191,7 +191,7 @@ def learn_streamed_ratios(
     *,
     noise: Float[np.ndarray, "bags classes classes"] | None = None,
     level: float = 0.9,
-    classes: Sequence[str] | None = None,
+    classes: Sequence[str] | np.ndarray | None = None,
 ) -> StreamedRatioModel:
     """Learn what each class looks like from bags that come as blocks of rows, by kernel mean matching.
 

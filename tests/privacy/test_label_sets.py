@@ -138,6 +138,7 @@ def test_sets_are_counted_by_groups_that_have_a_name_and_a_task(
         )  # fmt: skip
 
 
+@pytest.mark.refusal
 def test_the_likeliest_classes_are_kept_of_unsigned_numbers_too():
     chosen = bounded_labels(np.array([[1, 0, 1]], dtype=np.uint8), max_labels=2)
     assert chosen.tolist() == [[True, False, True]]

@@ -197,6 +197,7 @@ def test_counts_may_be_zero_and_need_a_finite_sensitivity():
         check_counts(replace(query, l1=math.inf))
 
 
+@pytest.mark.refusal
 @pytest.mark.parametrize(
     "cell",
     [np.array([0.2, 0.9]), np.array([0, 2**64 - 1], dtype=np.uint64), np.array([["0", "1"]])],

@@ -75,6 +75,7 @@ def test_groups_must_name_every_worker() -> None:
         found.weights(np.array([0, 1]))
 
 
+@pytest.mark.refusal
 @pytest.mark.parametrize("rows", [np.array([True, False, False]), np.array([0, -1]), np.array([3])])
 def test_rows_are_taken_by_their_numbers(rows: np.ndarray) -> None:
     table = encode_comparisons(["a", "a", "b"], list("xyx"), list("yzz"), ["left", "right", "tie"])

@@ -48,6 +48,7 @@ def test_the_level_is_a_probability(level: float) -> None:
         rank_intervals(np.zeros(2), np.eye(2), level=level, rng=np.random.default_rng(0))
 
 
+@pytest.mark.refusal
 def test_scores_of_any_numbers_are_ranked_and_others_refused() -> None:
     rng, covariance = np.random.default_rng(0), np.eye(3) * 1e-4
     assert rank_intervals(np.array([0, 1, 2], "u1"), covariance, rng=rng).rank.tolist() == [3, 2, 1]

@@ -321,6 +321,7 @@ def test_books_handed_over_stay_writable() -> None:
     assert not any(getattr(labels, name).flags.writeable for name in SOUND)
 
 
+@pytest.mark.refusal
 @pytest.mark.parametrize("keep", [np.array([1, 0, 1]), np.array([True, False])])
 def test_rows_are_kept_by_one_truth_value_each(keep: np.ndarray) -> None:
     labels = encode(["ann", "bob", "ann"], [7, 7, 9], ["yes", "no", "no"])
