@@ -382,7 +382,7 @@ CORRECTED = YEAR | {"correction_epsilon": 2.0}
         ("nns", "---", "random", CORRECTED, "no task of a cohort has gold"),
         ("nns", "aa-", "stratified", CORRECTED, "stratified gold corrects each group by itself"),
         ("nns", "aa-", "chosen", CORRECTED, "gold that was chosen"),
-        ("nns", "aa-", "random", YEAR, "a correction has no price"),
+        ("nns", "aa-", "random", YEAR, "shares are the crowd's: a correction has no price"),
     ],
 )
 def test_a_cohort_is_corrected_by_its_gold_in_all_groups_together(

@@ -128,7 +128,10 @@ def test_gold_that_is_no_sample_of_all_tasks_corrects_nothing(
 
 def test_without_a_price_nothing_is_corrected(tmp_path: Path) -> None:
     run, _ = published(load_settings(write_small_campaign(tmp_path)))
-    assert "correction_epsilon is not given" in run.read_json("corrected_shares.json")["skipped"]
+    assert (
+        "a correction has no price (privacy.correction_epsilon)"
+        in run.read_json("corrected_shares.json")["skipped"]
+    )
 
 
 def test_gold_that_made_the_consensus_cannot_correct_it(tmp_path: Path) -> None:
