@@ -34,7 +34,7 @@ def publish(
     table = Table(*header, title=title, title_justify="left")
     for row in rows:
         table.add_row(*row)
-    console = Console(width=150)
+    console = Console(width=150, markup=False)
     console.print(table)
     console.print(note)
     lines = [

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import TYPE_CHECKING, TextIO
 from weakref import WeakSet
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 __all__ = [
-    "KEY", "OutputError", "OutputFile", "encoding_by_mark", "file_digest", "forget_pages", "map_texts",
-    "open_text", "output_folder", "state_key", "sync_folder", "text_parts", "write_arrays",
+    "KEY", "LEDGER", "OutputError", "OutputFile", "encoding_by_mark", "file_digest", "forget_pages",
+    "map_texts", "open_text", "output_folder", "state_key", "sync_folder", "text_parts", "write_arrays",
     "write_whole",
 ]  # fmt: skip
 
@@ -172,7 +172,7 @@ def output_folder(path: Path) -> Path:
     Raises
     ------
     OutputError
-        If it cannot be made, such as where a file has its name.
+        If it cannot be made, such as where a file has its name, or nothing can be written to it.
 
     Examples
     --------
@@ -182,6 +182,8 @@ def output_folder(path: Path) -> Path:
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=path):  # what a mount or an account allows is known only then
+            pass
     except OSError as error:
         raise OutputError(f"{path} cannot be a folder for results: {error.strerror}") from None
     return path
@@ -328,7 +330,7 @@ def file_digest(path: Path, key: bytes) -> str:
         ).hexdigest()
 
 
-KEY = "fingerprint.key"
+KEY, LEDGER = "fingerprint.key", "ledger.sqlite"  # of a state folder
 KEY_BYTES = 32
 
 
@@ -338,11 +340,17 @@ def state_key(folder: Path) -> bytes:
     Raises
     ------
     LedgerError
-        If the folder cannot be written, or its key is damaged.
+        If the folder cannot be written, its key is damaged, or it holds a ledger and lacks the key.
     """
     path = folder / KEY
     try:
+        has_ledger = (folder / LEDGER).exists()  # looked at first: a ledger is made after its key
         if not path.is_file():
+            if has_ledger:
+                raise _ledger_error(
+                    f"{folder} must hold the {KEY} that its {LEDGER} was made with, and lacks it; restore it "
+                    "from a backup; nothing was spent"
+                )
             _make_key(path)
         key = path.read_bytes()
     except OSError as error:

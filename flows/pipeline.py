@@ -123,7 +123,7 @@ def run_pipeline(
     step
         How a stage is run: here, or in a Prefect task, or with its line printed.
     resume
-        Go on in the newest run that died on these settings and inputs.
+        Go on in the newest run that died on these settings, inputs and code version.
     again
         Run although nothing is new since the newest complete run.
 
@@ -139,7 +139,8 @@ def run_pipeline(
     which it began; its manifest says whether it was cancelled or failed, as far as its process could. So
     does a run that the budget does not cover: `resume` goes on in it when the budget is larger. No error of
     a run that was resumed takes away what was whole. Where the ledger is older than a run that it has paid
-    for, nothing is spent and every folder stays. Why a run failed is kept in the state folder until another
+    for, nothing is spent and every folder stays. A complete run stays complete though older ones cannot be
+    pruned. Why a run failed is kept in the state folder until another
     of its campaign succeeds.
     """
     try:
@@ -166,7 +167,9 @@ def _run_anew(settings: Settings, step: Step, *, resume: bool) -> RunResult:
         raise
     closed = run.close()
     if settings.keep_runs is not None:
-        prune_runs(settings, settings.keep_runs)
+        # the run is whole: what cannot be pruned, the next prune or `crowdassay prune` tells
+        with suppress(Exception):
+            prune_runs(settings, settings.keep_runs, ended=closed)
     return _result(closed)
 
 

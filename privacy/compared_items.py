@@ -64,6 +64,8 @@ def win_points(
         raise CountsError(
             "comparisons must be rows of left, right and outcome, of two items or more"
         )
+    if any(one.dtype.kind not in "iu" for one in (left, right, outcome)):
+        raise CountsError("items and outcomes must be integer codes")
     codes = np.stack([left, right])
     if not ((codes >= 0) & (codes < n_items)).all() or (left == right).any():
         raise CountsError(f"items must be codes below {n_items}, two different ones in a row")

@@ -67,7 +67,7 @@ def gold_corrections(
     max_tasks
         For the unit `SUBJECT`: the most of a subject's tasks that are given here.
     apart
-        True: a query for each group that has gold, as parts of the partition of `class_counts`.
+        True: a query for each group that has gold, as parts of a partition of the gold tasks.
         False: one query of all groups, which is all there is for the unit `SUBJECT`.
 
     Returns
@@ -122,7 +122,9 @@ def gold_corrections(
     l1 = ONE_GOLD_TASK * max_tasks
     if not apart:
         return (_query(label[known], gold[known], n_classes, dataset, unit, l1, None),)
-    partition = f"group:{assignment_digest(group, names, task_names(tasks, group.size))}"
+    gold_tasks = np.asarray(task_names(tasks, group.size), dtype=np.str_)[known]
+    # bound to the gold tasks: the value of as many others is drawn anew
+    partition = f"gold:{assignment_digest(group[known], names, gold_tasks)}"
     return tuple(
         _query(label[one], gold[one], n_classes, dataset, unit, l1, Part(partition, name))
         for code, name in enumerate(names)
@@ -200,7 +202,10 @@ class LatticeCorrection:
         """Describe a release; raise CountsError if the query is no correction by gold."""
         difference, _ = _vectors(query)
         scale = covering_scale(query.l1, self.epsilon)
-        return LatticeLaplaceEvent(scale, query.l1, int(difference.size), self.epsilon)
+        # of one moved task a longer vector has a smaller loss, and the second vector has two entries
+        return LatticeLaplaceEvent(
+            scale, query.l1, 2 if query.l1 == 2 else int(difference.size), self.epsilon
+        )
 
     def law(self, n_classes: int, *, l1: float = ONE_GOLD_TASK) -> LatticeLaplaceLaw:
         """Return the public law of the noise on the difference, for intervals and planning."""

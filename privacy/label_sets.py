@@ -53,8 +53,8 @@ def bounded_labels(
     >>> bounded_labels(np.array([[0.9, 0.6, 0.7]]), max_labels=2)
     array([[ True, False,  True]])
     """
-    if not max_labels >= 1:
-        raise ValueError(f"max_labels must be >= 1, got max_labels={max_labels}")
+    if not (isinstance(max_labels, int | np.integer) and max_labels >= 1):
+        raise ValueError(f"max_labels must be an integer >= 1, got max_labels={max_labels}")
     order = np.argsort(-np.asarray(probability, dtype=np.float64), axis=1, kind="stable")
     place = np.argsort(order, axis=1, kind="stable")
     chosen: np.ndarray = (probability > threshold) & (place < max_labels)
@@ -106,7 +106,8 @@ def label_set_counts(
     Notes
     -----
     **Guarantees.** Counts of a group add up to `max_labels` times its number of tasks. Another assignment
-    of tasks to groups, or another bound, is another partition.
+    of tasks to groups, or another bound, is another partition. A publication's key has one bound: with
+    another it is refused by the ledger.
 
     **Privacy.** The l1 sensitivity is 2 `max_labels` for each unit. Neighbours of the unit `CONSENSUS_LABEL`
     replace one task's set A by B. Its places are a vector of counts of 0 or more that adds up to
@@ -148,7 +149,7 @@ def label_set_counts(
     digest = assignment_digest(group, names, task_names(tasks, group.size), (str(max_labels),))
     return tuple(
         Query(
-            dataset, f"counts of up to {max_labels} classes a task", row, unit, int(size),
+            dataset, "counts of several classes a task", row, unit, int(size),
             ONE_TASK * max_labels, Part(f"group of {max_labels} places:{digest}", name),
         )
         for row, size, name in zip(counts, places, names, strict=True)

@@ -148,7 +148,9 @@ class Part:
     """One cell of a partition of a data set's tasks.
 
     Cells of one partition are disjoint, hence their releases compose in parallel. Equal partition
-    names must mean equal assignments of tasks to cells: take them from `partition_of`.
+    names must mean equal assignments of tasks to cells: take them from `partition_of`. For the unit
+    `SUBJECT` all tasks of a subject must be in one cell, which the ledger cannot see: `subject_counts` has
+    parts only where that holds.
 
     Examples
     --------
@@ -258,8 +260,14 @@ class Query:
         if not isinstance(self.unit, Unit):
             raise TypeError(f"unit must be a Unit, got {type(self.unit).__name__}")
         check_size(self.n)
+        if not isinstance(self.l1, int | float):
+            raise TypeError(f"l1 must be a number, got {type(self.l1).__name__}")
         if not self.l1 > 0:
             raise ValueError(f"l1 must be > 0, got l1={self.l1}")
+        for what, kind in (("part", Part), ("publication", Publication)):
+            given = getattr(self, what)
+            if not (given is None or isinstance(given, kind)):
+                raise TypeError(f"{what} must be a {kind.__name__}, got {type(given).__name__}")
         arrays = {"value": self.value} if isinstance(self.value, np.ndarray) else self.value
         check_arrays(arrays)
 

@@ -84,8 +84,8 @@ def bounded_tasks(
     >>> int(bounded_tasks(subject, tasks=names, max_tasks=1, key=b"7").sum())
     2
     """
-    if not max_tasks >= 1:
-        raise ValueError(f"max_tasks must be >= 1, got max_tasks={max_tasks}")
+    if not (isinstance(max_tasks, int | np.integer) and max_tasks >= 1):
+        raise ValueError(f"max_tasks must be an integer >= 1, got max_tasks={max_tasks}")
     names = task_names(tasks, subject.size)
     digests = [hashlib.blake2b(name.encode(), key=key, digest_size=16).digest() for name in names]
     order = np.lexsort((np.array(digests, dtype="S16"), subject))
@@ -159,8 +159,11 @@ def subject_counts(
     """
     names = tuple(map(str, group_names))
     n = check_codes(label, group, n_classes, len(names), names)
-    if not (subject.size == group.size and subject.size and subject.min() >= 0):
-        raise ValueError("subject must be one code >= 0 for each task")
+    codes = subject.ndim == 1 and subject.dtype.kind in "iu" and subject.size == group.size
+    if not (codes and ((subject >= 0) & (subject < len(subject_names))).all()):
+        raise ValueError(
+            f"subject must be one integer code of the {len(subject_names)} named subjects for each task"
+        )
     if not int(np.bincount(subject).max()) <= max_tasks:
         raise UnitError(
             f"a subject must have at most max_tasks={max_tasks} tasks: bound them first"

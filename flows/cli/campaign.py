@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.cli.root import AsJson, Force, Quiet, app, console, mistakes, print_line, waiting_for
+from flows.cli.root import (
+    AsJson,
+    Force,
+    Quiet,
+    app,
+    console,
+    mistakes,
+    print_line,
+    refuse_dropped,
+    waiting_for,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,7 +37,7 @@ Name = Annotated[str | None, typer.Option(help="the deployment's [default: the c
 @app.command(epilog="Example: `crowdassay run settings.toml --resume`")
 def run(
     settings: SettingsFile,
-    resume: Annotated[bool, typer.Option(help="go on in the newest run that died")] = False,
+    resume: Annotated[bool, typer.Option(help="go on in the newest run that did not end")] = False,
     again: Annotated[bool, typer.Option(help="run though nothing is new since the last")] = False,
     prefect: Annotated[
         bool | None,
@@ -66,6 +76,7 @@ def demo(
     "script `crowdassay simulate campaign.g --output crowd`"
 )
 def simulate(
+    context: typer.Context,
     output: Annotated[Path, typer.Option(help="folder to write the campaign into")],
     script: Annotated[
         Path | None,
@@ -120,6 +131,9 @@ def simulate(
     if script is not None and tasks is not None:
         raise typer.BadParameter("--tasks is for a crowd without a script")
     with mistakes():
+        if tasks is None:
+            of_crowd = ("workers", "labels_per_task", "classes")
+            refuse_dropped(context, of_crowd, "is for a crowd: give its size as --tasks")
         if script is not None:
             with waiting_for("the script followed"):
                 record, lines = write_scripted(output, script, seed=seed, force=force)
@@ -199,6 +213,7 @@ def serve(
 
 @app.command(epilog='Example: `crowdassay deploy settings.toml --pool crowd --cron "0 6 * * *"`')
 def deploy(
+    context: typer.Context,
     settings: SettingsFile,
     pool: Annotated[str, typer.Option(help="work pool of type process")],
     cron: Cron = None,
@@ -212,6 +227,8 @@ def deploy(
 ) -> None:
     """Deploy a campaign to a Prefect work pool, whose workers run it on a schedule and on demand."""
     with mistakes():
+        if yaml is None:
+            refuse_dropped(context, ("force",), "is for the file of --yaml; leave it out")
         with waiting_for("Prefect"):
             from flows.prefect import Schedule, deploy_campaign, write_prefect_yaml  # seconds
 

@@ -91,6 +91,11 @@ def import_(
                 raise SettingsError(
                     f"{option} needs --several, which keeps answers of several labels, got {option} {given!r}"
                 )
+        if export == STANDARD_INPUT and format_ == "lm-eval":
+            raise SettingsError(
+                "--format lm-eval names the model by the folder of its file, got -, which lies in none; give "
+                "the file"
+            )
         columns = parse_map(map_, format_)
         if not (export == STANDARD_INPUT or is_fetched(export) or export.exists()):
             raise TableError(

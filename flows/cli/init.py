@@ -12,7 +12,6 @@ import typer
 from flows.cli.root import (
     Encoding,
     Force,
-    LabelsFile,
     Repeated,
     Sep,
     Sheet,
@@ -39,7 +38,12 @@ MAX_NAMED = 20  # classes, on the terminal; the settings hold all of them
 
 @app.command(epilog="Example: `crowdassay init labels.csv tasks.csv --gold gold.csv`")
 def init(
-    labels: LabelsFile,
+    labels: Annotated[
+        Path,
+        typer.Argument(
+            help="table with the columns worker, task, label, or an export: a file, a folder, a pattern"
+        ),
+    ],
     tasks: Annotated[
         list[Path] | None, typer.Argument(help="tables with the column task, and features")
     ] = None,

@@ -8,8 +8,11 @@ from typing import Annotated
 
 import typer
 
+from flows.cli.root import refuse_dropped
+
 __all__ = [
     "Begun", "Budget", "Epsilon", "Key", "Payer", "Publish", "State", "key_now", "refuse_state_in",
+    "refuse_unpublished",
 ]  # fmt: skip
 
 PUBLICATION = "Publication"
@@ -54,6 +57,15 @@ Begun = Annotated[
 ]
 
 
+def refuse_unpublished(context: typer.Context, publish: Path | None) -> None:
+    """Raise SettingsError for options of a publication where nothing is published."""
+    if publish is None:
+        terms = ("epsilon", "max_labels", "tasks", "budget", "publication", "begun")
+        refuse_dropped(
+            context, terms, "needs --publish, the folder to publish to; add that, or leave it out"
+        )
+
+
 def refuse_state_in(publish: Path, state: Path) -> None:
     """Raise SettingsError if the state folder is the folder to publish to, or lies in it."""
     from flows.settings import SettingsError  # pydantic, for these commands only
@@ -66,7 +78,7 @@ def refuse_state_in(publish: Path, state: Path) -> None:
 
 
 def key_now(key: str | None) -> str | None:
-    """Return a publication's key at this moment, with the date in place of %Y, %m and %d.
+    """Return a publication's key at this moment, with the date in place of %Y, %m, %d, %G and %V.
 
     Raises
     ------

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from quality import Progress
 
 __all__ = [
+    "JSON_LISTS",
     "MISTAKE",
     "AsJson",
     "Encoding",
@@ -62,6 +63,7 @@ __all__ = [
     "print_line",
     "print_reading",
     "reading_of_options",
+    "refuse_dropped",
     "show_rows",
     "waiting_for",
     "write_rows",
@@ -74,6 +76,7 @@ TERMINATED = 128 + signal.SIGTERM
 GOES_ON = "what is paid stays paid, and a run goes on from its last whole stage with --resume"
 NEWLINE = "\n"
 SHOWN = 15  # rows on the terminal
+JSON_LISTS = "--json lists them all"
 AGAIN_SECONDS = 0.05  # before a signal that was lost comes again
 N_OBJECTS = 1_000_000  # new ones before the collector runs
 LIVE = {"distributed", "prefect"}  # they have threads, for which an ordinary exit waits
@@ -218,7 +221,7 @@ def number_cell(value: float, digits: int = 4) -> str:
 def print_reading(clauses: Iterable[str]) -> None:
     """Print how tables that are not plain were read, a line each, and what says it otherwise."""
     for clause in clauses:
-        print_line(f"{clause}; --sep, --encoding, --sheet and [input] say otherwise")
+        print_line(f"{clause}; --sep, --encoding, --sheet or [input] override this")
 
 
 def kept_input(path: Path, folder: Path) -> Path:
@@ -270,9 +273,9 @@ def mistakes() -> Iterator[None]:
     try:
         yield
     except (OSError, RuntimeError, ValueError) as error:
-        from flows.terminal import MISTAKES, sentence  # loads the rooms, for a mistake only
+        from flows.terminal import is_mistake, sentence  # loads the rooms, for a mistake only
 
-        if not isinstance(error, MISTAKES):
+        if not is_mistake(error):
             raise
         print(f"crowdassay: {printable(sentence(error), keep=NEWLINE)}", file=sys.stderr)
         raise typer.Exit(MISTAKE) from None
@@ -282,6 +285,19 @@ def mistakes() -> Iterator[None]:
             file=sys.stderr,
         )
         raise typer.Exit(STOPPED) from None
+
+
+def refuse_dropped(context: typer.Context, names: Collection[str], why: str) -> None:
+    """Raise SettingsError for an option that was given and would be dropped without a word.
+
+    `why` goes on after the option's name, as in "is for --yaml; leave it out".
+    """
+    for option in context.command.params:
+        source = context.get_parameter_source(option.name or "")
+        if option.name in names and source is not None and source.name == "COMMANDLINE":
+            from flows.settings import SettingsError  # pydantic, for a mistake only
+
+            raise SettingsError(f"{option.opts[0]} {why}")
 
 
 class _Terminated(SystemExit):
@@ -333,16 +349,18 @@ def show_rows(
     *,
     numbers: Collection[str],
     guard: bool = False,
+    all_by: str = "--output FILE writes them all",
 ) -> None:
-    """Print the first rows, and write all of them if `output` is given; `numbers` names such columns."""
+    """Print the first rows, and write all of them if `output` is given; `numbers` names such columns.
+
+    `all_by` says which option shows all rows.
+    """
     from flows.terminal import print_rows  # loads the rooms
 
     shown = [[*row[:-1], row[-1].partition(":")[0]] for row in rows[:SHOWN]]
     print_rows(console(), title, header, shown)
     if len(rows) > SHOWN and output is None:
-        console().print(
-            f"… and {len(rows) - SHOWN:,} more; --output FILE writes them all", style="dim"
-        )
+        console().print(f"… and {len(rows) - SHOWN:,} more; {all_by}", style="dim")
     write_rows(header, rows, output, numbers=numbers, guard=guard)
 
 
@@ -448,6 +466,13 @@ def _end_process(status: int) -> None:
     """Run what the libraries have registered for the exit, and end the process at once."""
     atexit.unregister(_end_process)
     atexit._run_exitfuncs()
-    sys.stdout.flush()
+    try:
+        sys.stdout.flush()
+    except (
+        OSError
+    ) as error:  # such as of a full disk: what the command did stands, its words are lost
+        if not status:  # or it was said
+            print(f"crowdassay: standard output: {error.strerror}", file=sys.stderr)
+            status = MISTAKE
     sys.stderr.flush()
     os._exit(status)

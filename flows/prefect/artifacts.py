@@ -8,6 +8,7 @@ run and its report do not depend on it.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import time
 from collections.abc import Iterator
@@ -148,8 +149,19 @@ def _if_answered() -> Iterator[None]:
 
 
 def _key(campaign: str, what: str) -> str:
-    """Return an artifact's key: lower case, digits and dashes."""
-    return re.sub(r"[^a-z0-9]+", "-", f"crowdassay {campaign} {what}".lower())
+    """Return an artifact's key: lower case, digits and dashes, and another for every campaign's name.
+
+    >>> _key("web-1", "summary"), _key("web_1", "summary")
+    ('crowdassay-web-1-summary', 'crowdassay-web-1-f983f468-summary')
+    """
+    clean = _cleaned(campaign)
+    if clean != campaign:  # names that differ may be cleaned to one
+        clean += f"-{hashlib.blake2b(campaign.encode(), digest_size=4).hexdigest()}"
+    return f"crowdassay-{clean}-{_cleaned(what)}"
+
+
+def _cleaned(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower())
 
 
 def _rows(facts: Facts) -> list[Facts]:

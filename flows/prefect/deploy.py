@@ -15,6 +15,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from decimal import Decimal
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -389,7 +390,16 @@ def _schedules(schedule: Schedule) -> str:
     """Return the YAML list of schedules, on the line of its key."""
     if schedule.cron is not None:
         return f"[{{cron: {_quoted(schedule.cron)}, timezone: UTC}}]"
-    return "[]" if schedule.interval is None else f"[{{interval: {schedule.interval:g}}}]"
+    return "[]" if schedule.interval is None else f"[{{interval: {_number(schedule.interval)}}}]"
+
+
+def _number(value: float) -> str:
+    """Return a number in digits, exactly; with an exponent and no dot it would be a text in YAML.
+
+    >>> _number(1234567.0), _number(0.00001)
+    ('1234567', '0.00001')
+    """
+    return f"{Decimal(repr(value)).normalize():f}"
 
 
 def _quoted(text: str) -> str:

@@ -28,7 +28,7 @@ from flows.pipeline import RunResult, Stage, Step, run_pipeline, run_stage
 from flows.prefect.server import ServerUnavailable, api_reachable, embedded_server, quieten
 from flows.run import Run
 from flows.settings import SettingsError, load_settings
-from flows.terminal import MISTAKES, both, printable, sentence, waiting
+from flows.terminal import both, is_mistake, printable, sentence, waiting
 
 quieten()
 
@@ -194,7 +194,7 @@ def _called(settings_path: Path, resume: bool) -> RunResult | State[None]:
         state.data = result  # which Prefect gives the caller, and keeps nowhere
         return state
     except Exception as error:  # raised again by Prefect, which is sent its type alone
-        if isinstance(error, MISTAKES):
+        if is_mistake(error):
             _say(sentence(error))
         clear_frames(error.__traceback__)  # Prefect keeps the error: let it not keep open tables
         return failed(error, data=error)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from flows.pipeline import RunResult, Stage, Step
 from flows.prefect.server import quieten
 from flows.run import Run
-from flows.terminal import MISTAKES
+from flows.terminal import is_mistake
 
 quieten()
 
@@ -70,7 +70,7 @@ def failed(error: Exception, *, data: Exception) -> State[None]:
 
     It is called Refused where the error is a mistake of the user's, who can mend it, else Failed.
     """
-    name = "Refused" if isinstance(error, MISTAKES) else "Failed"
+    name = "Refused" if is_mistake(error) else "Failed"
     message = f"{type(error).__name__}, reported where the run was started"
     return Failed(name=name, message=message, data=data)
 

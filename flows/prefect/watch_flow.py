@@ -18,7 +18,7 @@ from traceback import clear_frames
 from typing import cast
 
 from flows.prefect.server import quieten
-from flows.terminal import MISTAKES, printable, sentence
+from flows.terminal import is_mistake, printable, sentence
 from flows.watching import watch_once
 
 quieten()
@@ -35,7 +35,7 @@ def _watch(labels: str, state: str, seconds: str | None = None) -> State[None] |
     try:
         watch_once(Path(labels), Path(state), seconds=seconds, on_alarm=_print)
     except Exception as error:  # raised again by Prefect, which is sent its type alone
-        if isinstance(error, MISTAKES):
+        if is_mistake(error):
             _print(sentence(error))
         clear_frames(error.__traceback__)  # Prefect keeps the error: let it keep no rows
         return failed(error, data=error)

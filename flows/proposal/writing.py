@@ -301,7 +301,7 @@ def _privacy(facts: CampaignFacts) -> list[str]:
         "delta": Line(0.0, f"pure; if more, then below 1/{facts.n_labelled}"),
         "max_tasks_per_subject": Line(3, off=True),
         "max_labels": Line(_max_labels(facts), off=facts.several is None),
-        "planned_releases": Line(1, f"counts of changed data this price pays for; {planned}"),
+        "planned_releases": Line(1, f"releases of changed counts this price pays for; {planned}"),
         "correction_epsilon": Line(1.0, off=True),
         "planned_runs": Line(PLANNED, _year(facts), off=True),
         "planned_tasks": Line(PLANNED * facts.n_labelled, off=True),
@@ -310,8 +310,8 @@ def _privacy(facts: CampaignFacts) -> list[str]:
     }
     return [
         "[privacy]",
-        f"# By proportions_epsilon, the {len(facts.classes)} published counts of a group err, in labels and",
-        f"# together, by {errors}. Labelled groups have {min(sizes):,} to {max(sizes):,}",
+        f"# Expected error of a group's {len(facts.classes)} published counts together, in labels, by",
+        f"# proportions_epsilon: {errors}. Labelled groups have {min(sizes):,} to {max(sizes):,}",
         f"# tasks, the median {statistics.median(sizes):,.0f}.",
         *_lines(PrivacySettings, given),
     ]

@@ -15,8 +15,10 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -30,14 +32,18 @@ if TYPE_CHECKING:
 
 __all__ = [
     "begun_from", "complete_runs", "keep_fit", "ledger_heads", "same_work", "start_of", "trend",
-    "unchanged_run",
+    "unchanged_run", "while_others_prune",
 ]  # fmt: skip
 
+T = TypeVar("T")
 NEEDED = (MANIFEST, "inputs.json", "quality.json", "proportions.json", "spend.json", "report.html")
 
 
 def complete_runs(settings: Settings) -> list[Run]:
-    """Return the campaign's complete runs in the order of their start; skip a run that lacks a file."""
+    """Return the campaign's complete runs in the order of their start; skip a run that lacks a file.
+
+    A run that another process prunes meanwhile is skipped too.
+    """
     named = re.compile(rf"(\d{{8}}T\d{{6}}Z)-{re.escape(settings.name)}(?:-(\d+))?")
     found = []
     for folder in settings.runs.glob(f"*-{settings.name}*"):
@@ -45,10 +51,22 @@ def complete_runs(settings: Settings) -> list[Run]:
         if place is None or not all((folder / name).is_file() for name in NEEDED):
             continue
         run = Run(folder, settings)
-        manifest = run.read_json(MANIFEST)
-        if (manifest["name"], manifest["state"]) == (settings.name, "complete"):
-            found.append((place[1], int(place[2] or 1), run))
+        with suppress(FileNotFoundError):
+            manifest = run.read_json(MANIFEST)
+            if (manifest["name"], manifest["state"]) == (settings.name, "complete"):
+                found.append((place[1], int(place[2] or 1), run))
     return [run for *_, run in sorted(found, key=lambda one: one[:2])]
+
+
+def while_others_prune(settings: Settings, look: Callable[[list[Run]], T]) -> T:
+    """Return what a look at the complete runs finds; it looks again where one was pruned meanwhile."""
+    while True:
+        runs = complete_runs(settings)
+        try:
+            return look(runs)
+        except FileNotFoundError:
+            if all(run.folder.is_dir() for run in runs):  # then a file is missing, not a run
+                raise
 
 
 def unchanged_run(settings: Settings, identity: str) -> Run | None:
@@ -56,7 +74,12 @@ def unchanged_run(settings: Settings, identity: str) -> Run | None:
 
     The answer of a database query is fetched aside and compared by its digest.
     """
-    newest = next(iter(reversed(complete_runs(settings))), None)
+    return while_others_prune(settings, lambda runs: _unchanged(settings, identity, runs))
+
+
+def _unchanged(settings: Settings, identity: str, runs: list[Run]) -> Run | None:
+    """Return the last of the runs if it is what another would be."""
+    newest = next(iter(reversed(runs)), None)
     if newest is None or newest.work() != {"identity": identity} | code_version():
         return None
     if newest.publication != publication_now(settings):
@@ -136,15 +159,19 @@ def keep_fit(run: Run, fit: EMStart) -> None:
 
 def _choose(run: Run) -> None:
     """Copy the start of a run on the same inputs, or else the newest fit of the same aggregator."""
-    name, source = _source(run)
-    if source is not None:
-        write_whole(run.folder / START, lambda aside: shutil.copyfile(source, aside))
-    run.write_json(CHOSEN, {"run": name})
+
+    def copied(runs: list[Run]) -> str | None:
+        name, source = _source(run, runs)
+        if source is not None:
+            write_whole(run.folder / START, lambda aside: shutil.copyfile(source, aside))
+        return name
+
+    run.write_json(CHOSEN, {"run": while_others_prune(run.settings, copied)})
 
 
-def _source(run: Run) -> tuple[str | None, Path | None]:
-    """Return the run to go on from, and the file of its fit."""
-    for earlier in reversed(complete_runs(run.settings)):
+def _source(run: Run, runs: list[Run]) -> tuple[str | None, Path | None]:
+    """Return which of the runs to go on from, and the file of its fit."""
+    for earlier in reversed(runs):
         aggregator = earlier.read_json("consensus.json")["aggregator"]
         if not (earlier.folder / FIT).is_file() or aggregator != run.settings.aggregator:
             continue
@@ -181,16 +208,20 @@ def trend(run: Run) -> dict[str, Any]:
     -----
     **Guarantees.** Runs in a row on the same inputs, settings, publication key and code version are one
     row, that of the first: running again adds none. Drift is computed from released values alone, and
-    costs nothing.
+    costs nothing. A run that another process prunes meanwhile has no row.
     """
-    earlier = [one for one in complete_runs(run.settings) if one.folder != run.folder]
+    return {"runs": while_others_prune(run.settings, lambda runs: _rows(run, runs))}
+
+
+def _rows(run: Run, runs: list[Run]) -> list[dict[str, Any]]:
+    """The rows of the complete runs, and last that of this run."""
     rows: list[dict[str, Any]] = []
     before: Run | None = None
-    for one in [*earlier, run]:
+    for one in [*(other for other in runs if other.folder != run.folder), run]:
         if before is None or not (same_work(before, one) and before.publication == one.publication):
             rows.append(_row(one, before))
             before = one
-    return {"runs": rows}
+    return rows
 
 
 def _row(run: Run, before: Run | None) -> dict[str, Any]:

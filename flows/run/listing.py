@@ -1,4 +1,4 @@
-"""What became of a campaign's runs: complete, running, cancelled, failed, or dead.
+"""What became of a campaign's runs: complete, running, cancelled, failed, or died.
 
 >>> from flows.settings import load_settings
 >>> [one.state for one in list_runs(load_settings("demo/settings.toml"))]  # doctest: +SKIP
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from flows.files import OutputError, write_whole
 from flows.run.history import complete_runs
@@ -48,32 +48,35 @@ class ListedRun:
 
     @property
     def can_resume(self) -> bool:
-        """Whether `crowdassay run --resume` goes on in it, while settings and inputs are the same."""
+        """Whether `crowdassay run --resume` goes on in it while settings, inputs and version are the same."""
         return self.state in ("cancelled", "failed", "died")
 
 
 def list_runs(settings: Settings) -> list[ListedRun]:
     """Return the campaign's runs that have a folder, oldest first."""
-    found = map(_listed, complete_runs(settings) + unfinished_runs(settings))
+    found = []
+    for run in complete_runs(settings) + unfinished_runs(settings):
+        with suppress(FileNotFoundError):  # it has just ended, or is removed
+            found.append(_listed(run))
     return sorted(found, key=lambda one: one.name)
 
 
-def state_of(manifest: dict[str, Any]) -> RunState:
+def state_of(run: Run) -> RunState:
     """Return what became of a run; one that says it is running died if its process is no more.
 
-    Of a process of another machine nothing is known: it counts as running.
+    Of a process of another machine nothing is known where no lock is held: it counts as running.
     """
+    if is_at_work(run):
+        return "running"
+    manifest = run.read_json(MANIFEST)
     state: RunState = manifest["state"]
     process = manifest.get("process") or {}
-    if state == "running" and process.get("host") == platform.node() and not is_at_work(manifest):
-        return "died"
-    return state
+    return "died" if state == "running" and process.get("host") == platform.node() else state
 
 
 def _listed(run: Run) -> ListedRun:
-    manifest = run.read_json(MANIFEST)
-    started = manifest["started"]
-    return ListedRun(run.final_name, state_of(manifest), started, run.whole_stages, run.folder)
+    started = run.read_json(MANIFEST)["started"]
+    return ListedRun(run.final_name, state_of(run), started, run.whole_stages, run.folder)
 
 
 def note_failure(state: Path, error: BaseException, why: str, *, campaign: str) -> None:

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import re
 import shutil
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
-from flows.run.history import complete_runs
+from flows.run.history import while_others_prune
 from flows.run.listing import state_of
 from flows.run.store import (
     MANIFEST,
+    PRUNED,
     Run,
     find_unfinished,
     has_digest_key,
@@ -44,16 +46,24 @@ def limit_of(keep: int | str) -> int | timedelta:
     return timedelta(days=int(found[1])) if found[2] else int(found[1])
 
 
-def runs_to_prune(settings: Settings, keep: int | str) -> list[Run]:
+def runs_to_prune(settings: Settings, keep: int | str, *, ended: Run | None = None) -> list[Run]:
     """Return the campaign's runs that may go, oldest first: complete ones, then those that did not end.
 
     Notes
     -----
-    **Guarantees.** (1) The newest complete run is kept, and so is a run that did not end if it is at work,
+    **Guarantees.** (1) The newest complete run is kept, and so are the run that has just `ended`, though
+    others that began after it may have ended before, and a run that did not end if it is at work,
     or `--resume` goes on in it. (2) The run whose manifest shows the ledger at its longest is kept: by it
     a ledger that was set back is noticed.
     """
-    limit, runs, left = limit_of(keep), complete_runs(settings), _left_behind(settings)
+    limit = limit_of(keep)
+    found = while_others_prune(settings, lambda runs: _to_prune(settings, limit, runs))
+    return [run for run in found if ended is None or run.folder != ended.folder]
+
+
+def _to_prune(settings: Settings, limit: int | timedelta, runs: list[Run]) -> list[Run]:
+    """Return those of the complete runs that may go, and of those that did not end."""
+    left = _left_behind(settings)
     if isinstance(limit, int):
         old = runs[:-limit]
     else:
@@ -64,17 +74,22 @@ def runs_to_prune(settings: Settings, keep: int | str) -> list[Run]:
     return [run for run in old + left if witness is None or run.folder != witness.folder]
 
 
-def prune_runs(settings: Settings, keep: int | str) -> list[Run]:
-    """Remove the runs that `runs_to_prune` names, and return them.
+def prune_runs(settings: Settings, keep: int | str, *, ended: Run | None = None) -> list[Run]:
+    """Remove the runs that `runs_to_prune` names, and return those that this call has removed.
 
-    A folder is first renamed, so that no half of a run is ever taken for a run.
+    Notes
+    -----
+    **Guarantees.** Several processes may prune at once: a run that another has removed meanwhile, or begun to
+    go on in, is no error, and is left to it.
     """
-    gone = runs_to_prune(settings, keep)
-    for run in gone:
-        aside = run.folder.with_name(f".pruned-{run.folder.name}")
-        run.folder.rename(aside)
-        shutil.rmtree(aside)
-    for left in settings.runs.glob(f".pruned-*-{settings.name}*"):  # of a prune that was killed
+    gone = []
+    for run in runs_to_prune(settings, keep, ended=ended):
+        if not run.hold():
+            continue
+        with suppress(FileNotFoundError):  # without locks another may have removed it by now
+            run.discard()
+            gone.append(run)
+    for left in settings.runs.glob(f"{PRUNED}*-{settings.name}*"):  # of a prune that was killed
         shutil.rmtree(left, ignore_errors=True)
     return gone
 
@@ -84,13 +99,19 @@ def _left_behind(settings: Settings) -> list[Run]:
 
     Without the key that their inputs were digested with, none is known to be one.
     """
-    stopped = [
-        run for run in unfinished_runs(settings) if state_of(run.read_json(MANIFEST)) != "running"
-    ]
+    stopped = [run for run in unfinished_runs(settings) if _has_stopped(run)]
     if not stopped or not has_digest_key(settings):
         return []
     resumed = find_unfinished(settings, identity_of(settings))
     return [run for run in reversed(stopped) if resumed is None or run.folder != resumed.folder]
+
+
+def _has_stopped(run: Run) -> bool:
+    """Return whether a run is there that did not end, and on which nobody works."""
+    try:
+        return state_of(run) != "running"
+    except FileNotFoundError:  # it has just ended, or is removed
+        return False
 
 
 def _ended(run: Run) -> datetime:
@@ -98,5 +119,7 @@ def _ended(run: Run) -> datetime:
 
 
 def _ledger_rows(run: Run) -> int:
-    head = run.read_json(MANIFEST).get("ledger")
+    head = None
+    with suppress(FileNotFoundError):  # it has just ended, or is removed: another is the witness
+        head = run.read_json(MANIFEST).get("ledger")
     return 0 if head is None else int(head["n_rows"])

@@ -3,6 +3,9 @@
 A run is built in `runs/.partial-<id>` and becomes `runs/<id>` in one rename, so that a folder without the
 dot is a whole run. A run that died stays aside, and `--resume` goes on after its last whole stage.
 
+Whoever works on a run holds the lock on the file `.lock` in its folder, which the system gives back when the
+process ends, however it ends. Where the file system has no locks, host and process id in the manifest tell.
+
 >>> run = Run(Path("runs/.partial-20261121T094500Z-web"), settings=None)
 >>> run.final_name
 '20261121T094500Z-web'
@@ -10,11 +13,13 @@ dot is a whole run. A run that died stays aside, and `--resume` goes on after it
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import platform
 import shutil
+import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -28,7 +33,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flows.files import KEY, file_digest, forget_pages, state_key, sync_folder, write_whole
-from flows.settings import Settings, SettingsError, key_at
+from flows.settings import Settings, SettingsError, is_remote, key_at
 from flows.tables import input_files, read_parquet
 
 if TYPE_CHECKING:
@@ -41,6 +46,11 @@ __all__ = [
 
 MANIFEST = "manifest.json"
 PARTIAL = ".partial-"
+PRUNED = ".pruned-"
+LOCK = ".lock"
+REFUSED = (BlockingIOError, PermissionError)  # what file systems say of a lock that another has
+LOOKS, LOOK_SECONDS = 100, 0.01
+HOUSEKEEPING = {"runs", "state", "keep_runs"}  # keys that no result depends on
 PACKAGES = ("crowdassay", "numpy", "scipy", "numba", "scikit-learn", "opendp", "duckdb", "pyarrow")
 
 
@@ -137,23 +147,69 @@ class Run:
         manifest["ended"] = _now().isoformat(timespec="seconds")
         self.write_json(MANIFEST, manifest)
         final = self.folder.with_name(self.final_name)
-        self.folder.rename(final)
+        try:
+            self.folder.rename(final)
+            (final / LOCK).unlink(missing_ok=True)
+        finally:
+            self.release()
         sync_folder(final.parent)
         return Run(final, self.settings)
 
     def begin(self) -> None:
         """Note in the manifest that this process works on the run."""
         manifest = self.read_json(MANIFEST) | {"state": "running", "ended": None}
-        self.write_json(MANIFEST, manifest | {"process": _process()})
+        locked = {"locked": _is_held_here(self.folder)}
+        self.write_json(MANIFEST, manifest | {"process": _process() | locked})
 
     def stop(self, state: Literal["cancelled", "failed"]) -> None:
         """Note in the manifest how a run stopped that did not end; it stays aside, to be resumed."""
         ended = _now().isoformat(timespec="seconds")
-        self.write_json(MANIFEST, self.read_json(MANIFEST) | {"state": state, "ended": ended})
+        try:
+            self.write_json(MANIFEST, self.read_json(MANIFEST) | {"state": state, "ended": ended})
+        finally:
+            self.release()
 
     def discard(self) -> None:
-        """Remove the folder of a run that was refused, and of which nothing is worth keeping."""
-        shutil.rmtree(self.folder)
+        """Remove the folder of a run of which nothing is worth keeping; FileNotFoundError if it is gone.
+
+        It is first renamed, so that no half of a run is ever taken for a run.
+        """
+        aside = self.folder.with_name(f"{PRUNED}{self.folder.name}")
+        try:
+            self.folder.rename(aside)
+        finally:
+            self.release()
+        with suppress(FileNotFoundError):  # another process prunes too, and removes what it finds
+            shutil.rmtree(aside)
+
+    def hold(self) -> bool:
+        """Lock the folder until it is released, or this process ends; False where another has it, or none is.
+
+        True also where the file system has no locks, since nothing is known there.
+        """
+        if _is_held_here(self.folder):
+            return True
+        self.release()  # of a folder that had this name before
+        try:
+            descriptor = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError:
+            return self.folder.is_dir()
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(descriptor)
+            return not isinstance(error, REFUSED)
+        _HELD[self.folder] = descriptor
+        if _is_held_here(self.folder):
+            return True
+        self.release()  # the run has ended meanwhile, and its folder is another by now
+        return False
+
+    def release(self) -> None:
+        """Let another process work on the run."""
+        descriptor = _HELD.pop(self.folder, None)
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def open_run(settings: Settings, *, resume: bool = False) -> Run:
@@ -163,9 +219,14 @@ def open_run(settings: Settings, *, resume: bool = False) -> Run:
     ------
     SettingsError
         If the folder of the runs cannot be made or written.
+
+    Notes
+    -----
+    **Guarantees.** (1) No two processes work on one run where the file system has locks, also not two that
+    begin at once. (2) A run is resumed under the versions of Python and packages that its manifest names.
     """
     wanted = identity_of(settings)
-    run = find_unfinished(settings, wanted) if resume else None
+    run = _taken_up(settings, wanted) if resume else None
     if run is not None:
         asked = {"identity": wanted, "settings": settings.model_dump(mode="json")}
         run.write_json(MANIFEST, run.read_json(MANIFEST) | asked)  # of another budget, perhaps
@@ -178,32 +239,44 @@ def open_run(settings: Settings, *, resume: bool = False) -> Run:
         raise SettingsError(
             f"runs must be a folder that can be made and written, got {settings.runs}: {error.strerror}"
         ) from None
+    run.hold()  # before it has a manifest, by which others find it
     run.write_json(MANIFEST, _manifest(settings, wanted))
     run.begin()
     return run
 
 
+def _taken_up(settings: Settings, identity: str) -> Run | None:
+    """Return the newest run that died on these settings and inputs, locked for this process, or None."""
+    for _ in range(LOOKS):
+        run = find_unfinished(settings, identity)
+        if run is None or run.hold():
+            return run
+        time.sleep(LOOK_SECONDS)  # another was faster, or looks at the lock just now
+    return None
+
+
 def find_unfinished(settings: Settings, identity: str) -> Run | None:
     """Return the newest run that died on these settings and inputs, or None.
 
-    One on which another process of this machine is at work has not died: two would write one folder.
+    One on which another process is at work has not died: two would write one folder. One that was begun by
+    other versions of Python or packages is left, too: its stages would be of two, and its manifest names one.
     """
     for run in unfinished_runs(settings):
-        manifest = run.read_json(MANIFEST)
-        if is_at_work(manifest) and manifest["process"]["pid"] != os.getpid():
-            continue
-        if _goes_on(run, identity):
-            return run
+        with suppress(FileNotFoundError):  # it has just ended
+            if _at_work(run) != "another" and _goes_on(run, identity):
+                return run
     return None
 
 
 def _goes_on(run: Run, identity: str) -> bool:
-    """Return whether a run that did not end began on its present settings and on inputs of this identity.
+    """Return whether a run that did not end began on its present settings, inputs of this identity and code.
 
     The budget may be another as long as the run has published nothing: what it found depends on none.
     """
     manifest, privacy = run.read_json(MANIFEST), run.settings.privacy
     begun = manifest["settings"]["privacy"]
+    if any(manifest[key] != version for key, version in code_version().items()):
+        return False
     if manifest["identity"] == identity:
         return True
     if privacy is None or begun is None or begun["epsilon"] == privacy.epsilon:
@@ -215,18 +288,76 @@ def _goes_on(run: Run, identity: str) -> bool:
     return same and not (run.folder / "proportions.json").is_file()
 
 
-def is_at_work(manifest: dict[str, Any]) -> bool:
-    """Return whether a process of this machine works on the run of a manifest."""
+def is_at_work(run: Run) -> bool:
+    """Return whether a process works on a run: its lock is held, or where none is known, the process lives.
+
+    Of another machine's process nothing is known without a lock: it counts as gone.
+    """
+    return _at_work(run) is not None
+
+
+def _at_work(run: Run) -> Literal["this", "another"] | None:
+    """Return whether this or another process works on a run, or None if no process does."""
+    held = _is_held_elsewhere(run.folder)
+    if held:
+        return "another"
+    manifest = run.read_json(MANIFEST)
     process = manifest.get("process") or {}
     if manifest["state"] != "running" or process.get("host") != platform.node():
-        return False
+        return None
+    if held is False and process.get("locked"):  # its number may be another process's by now
+        return None
+    if process["pid"] == os.getpid():
+        return "this"
     try:
         os.kill(process["pid"], 0)
     except ProcessLookupError:
-        return False
+        return None
     except PermissionError:  # it lives, and is somebody else's
-        return True
-    return True
+        return "another"
+    return "another"
+
+
+_HELD: dict[Path, int] = {}  # open files of the locks that this process holds, by the run's folder
+
+
+def _leave_locks() -> None:
+    """Close the locks that a forked process was born with: else they outlive the one that works."""
+    for descriptor in _HELD.values():
+        os.close(descriptor)
+    _HELD.clear()
+
+
+os.register_at_fork(after_in_child=_leave_locks)
+
+
+def _is_held_here(folder: Path) -> bool:
+    """Return whether this process holds the lock of the folder that has this name now."""
+    descriptor = _HELD.get(folder)
+    try:
+        return descriptor is not None and os.path.samestat(
+            os.fstat(descriptor), os.stat(folder / LOCK)
+        )
+    except FileNotFoundError:
+        return False
+
+
+def _is_held_elsewhere(folder: Path) -> bool | None:
+    """Return whether another process holds a run folder's lock, or None where that cannot be known."""
+    if _is_held_here(folder):
+        return None
+    try:
+        descriptor = os.open(folder / LOCK, os.O_RDWR)
+    except OSError:  # of an earlier version, perhaps
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # so that two may look at once
+    except OSError as error:
+        return True if isinstance(error, REFUSED) else None
+    else:
+        return False
+    finally:
+        os.close(descriptor)
 
 
 def unfinished_runs(settings: Settings) -> list[Run]:
@@ -250,10 +381,11 @@ def _new_folder(settings: Settings) -> Path:
     for count in range(1, 1000):
         unique = name if count == 1 else f"{name}-{count}"
         folder = settings.runs / f"{PARTIAL}{unique}"
-        if folder.exists() or (settings.runs / unique).exists():
+        if (settings.runs / unique).exists():
             continue
-        folder.mkdir(mode=0o700)
-        return folder
+        with suppress(FileExistsError):  # of another start in this second
+            folder.mkdir(mode=0o700)
+            return folder
     raise SettingsError(f"{settings.runs} holds a thousand runs named {name}; name another folder")
 
 
@@ -293,14 +425,26 @@ def code_version() -> dict[str, Any]:
 def identity_of(settings: Settings) -> str:
     """Return a keyed digest of the settings and of every input's bytes, which a resumed run must share.
 
-    Of an input from a database it covers the query: a resumed run keeps the rows that it has read.
+    Of an input from a database it covers the query: a resumed run keeps the rows that it has read. It covers
+    names of files, not their folders, and no key that only says where runs lie and how long: so a campaign
+    that was moved whole has its identity still.
     """
     key = digest_key(settings)
-    digest = hashlib.blake2b(settings.model_dump_json().encode(), key=key, digest_size=32)
+    names = {one: _by_name(value) for one, value in settings.input}
+    named = settings.model_copy(update={"input": settings.input.model_copy(update=names)})
+    told = named.model_dump_json(exclude=HOUSEKEEPING)
+    digest = hashlib.blake2b(told.encode(), key=key, digest_size=32)
     for _, path in input_files(settings.input):
         digest.update(path.name.encode())
         digest.update(file_digest(path, key).encode() if path.is_file() else b"missing")
     return digest.hexdigest()
+
+
+def _by_name(value: Any) -> Any:
+    """Return a value of the input's settings, paths of files by their last part; an address stays whole."""
+    if isinstance(value, tuple):
+        return tuple(map(_by_name, value))
+    return Path(value.name) if isinstance(value, Path) and not is_remote(value) else value
 
 
 def digest_key(settings: Settings) -> bytes:

@@ -103,7 +103,7 @@ class InputSettings(Section):
     @model_validator(mode="after")
     def _queries_have_an_address(self) -> InputSettings:
         given = (self.labels, *self.tasks, *filter(None, (self.gold, self.reference)))
-        for path in given:
+        for path in (*given, *filter(None, (self.embeddings,))):
             check_address(path)
         query = next((path.name for path in given if path.suffix == ".sql"), None)
         if self.url_env is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", self.url_env):

@@ -66,7 +66,7 @@ class PrivacySettings(Section):
     planned_tasks: Annotated[int, Field(ge=1)] | None = None
     """Labelled tasks expected after the last planned run; the preview predicts errors by it."""
     unpaid: Literal["skip", "refuse"] | None = None
-    """Stages the budget does not cover: skip or refuse the run; by default skip with planned_runs alone."""
+    """Stages the budget does not cover: skip them, or refuse the run; default: skip with planned_runs."""
     level: Share = 0.9
     """Confidence of each published interval."""
     min_group_size: Annotated[int, Field(ge=1)] = 1
@@ -148,8 +148,6 @@ class ModelSettings(Section):
     def _candidates_differ(self) -> ModelSettings:
         if not len(set(self.regularization)) == len(self.regularization) > 0:
             raise ValueError("regularization must list one number or more, each once")
-        if self.method == "noisy_descent" and self.delta_train == 0:
-            raise ValueError('method = "noisy_descent" needs delta_train > 0')
         unused = {"epsilon_components", "delta_components"} & self.model_fields_set
         if self.components is None and unused:
             raise ValueError(f"{min(unused)} needs components, how many there are to be")

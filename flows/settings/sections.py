@@ -93,7 +93,7 @@ class ConsensusSettings(Section):
     go_on: bool = False
     """True: start from the workers' parameters in the previous run."""
     groups: Grouping = "weigh"
-    """Workers who do not answer on their own: each group votes once, or they are ignored or removed."""
+    """Workers who do not answer on their own: weigh (a group votes once), ignore (not looked for), remove."""
     features: FeatureUse = "auto"
     """Features of tasks, and models' answers, as one more voice: auto (where allowed), join, ignore."""
 
@@ -197,7 +197,7 @@ class EngineSettings(Section):
     whole_conflicts: Annotated[int, Field(ge=0)] = 100_000_000
     """Labels on conflict tasks up to which hard and balanced penalties are computed."""
     whole_labels: Annotated[int, Field(ge=0)] = 20_000_000
-    """Labels up to which robustness, and the filter by hard penalty, are computed."""
+    """Labels up to which robustness, voices, pasted answers and the hard filter read the whole table."""
 
     @model_validator(mode="after")
     def _a_scheduler_is_dasks(self) -> EngineSettings:
@@ -273,8 +273,14 @@ class Settings(Section):
                 "made the consensus cannot say how often it errs"
             )
         self._check_unit(None if self.privacy is None else self.privacy.unit)
-        if self.privacy is not None and self.privacy.planned_runs > 1:
+        in_year = self.privacy is not None and self.privacy.planned_runs > 1
+        if in_year:
             self._check_year()
+        if self.model is not None and self.model.method == "noisy_descent":
+            delta = self.privacy.delta if in_year and self.privacy else self.model.delta_train
+            if not delta:
+                what = "privacy.delta" if in_year else "delta_train"
+                raise ValueError(f'model.method = "noisy_descent" needs {what} > 0')
         if self.engine is not None:
             self._check_can_be_sharded()
         return self
@@ -319,10 +325,14 @@ class Settings(Section):
         """Raise ValueError for settings under which this unit cannot be protected."""
         given = 0.0 if self.model is None else self.model.delta_train + self.model.delta_components
         most = 0.0 if self.privacy is None or unit is Unit.SUBJECT else self.privacy.delta
-        if given > most:  # the rows of a subject would multiply it
-            words = f"at most privacy.delta, got {given:g} of {most:g} for the unit {unit}"
+        if given > most:
             what = "delta_train" if self.model is None else self.model.delta_keys
-            raise ValueError(f"model.{what} must be {words}")
+            if unit is Unit.SUBJECT:
+                raise ValueError(
+                    f'model.{what} must be 0 with privacy.unit = "subject", whose rows would multiply '
+                    f"delta, got {given:g}"
+                )
+            raise ValueError(f"model.{what} must be at most privacy.delta, {most:g}, got {given:g}")
         if (unit is Unit.SUBJECT) != (self.input.subject is not None):
             raise ValueError(
                 'privacy.unit = "subject" and input.subject, the column of the task tables that says '

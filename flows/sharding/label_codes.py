@@ -48,6 +48,7 @@ from flows.tables import (
     refuse_outside,
     refuse_vocabulary,
     text_of_cell,
+    text_of_number,
 )
 from quality.labels import Texts, sorted_ranges
 
@@ -252,10 +253,11 @@ def open_source(
     with _capped((path,), folder, memory_gb, threads) as connection:
         types = _types(connection, path, CODES)
         cells = ", ".join(
-            f"{quote(c)}{'' if types[c] in WHOLE else '::VARCHAR'} AS {c}" for c in CODES
+            f"{quote(c) if types[c] in WHOLE else text_of_number(quote(c), types[c])} AS {c}"
+            for c in CODES
         )
         connection.execute(f"CREATE VIEW raw AS SELECT {cells}, {NUMBER} FROM {_rows(path)}")
-        kinds: dict[str, str] = {column: types[column] for column in CODES}
+        kinds: dict[str, str] = {c: types[c] if types[c] in WHOLE else "VARCHAR" for c in CODES}
         bytes_a_row = sum(BYTES.get(types[column], BYTES_OF_NUMBER) for column in CODES)
         fits = bytes_a_row * pq.read_metadata(path).num_rows <= 1e9 * memory_gb
         yield LabelSource(_as_text(connection, path, "raw", kinds), path, folder, fits)
@@ -342,9 +344,9 @@ def _as_text(
     connection: duckdb.DuckDBPyConnection, path: Path, rows: str, types: Mapping[str, str]
 ) -> TextTable:
     """The rows with all cells as text, and numbered from 1 as messages count them."""
+    text = {name: text_of_number(quote(name), kind) for name, kind in types.items()}
     texts = ", ".join(
-        f"{f'{quote(name)}::VARCHAR' if is_number(name, kind) else text_of_cell(quote(name))} "
-        f"AS {quote(name)}"
+        f"{text[name] if is_number(name, kind) else text_of_cell(f'({text[name]})')} AS {quote(name)}"
         for name, kind in types.items()
     )
     doubled = numbers_of(types.items())

@@ -48,15 +48,22 @@ if TYPE_CHECKING:
     from flows.spending.without_run import (
         CandidateVerdict,
         GateTerms,
+        PublicationTerms,
         SetShares,
-        ShareTerms,
         WinShares,
-        WinTerms,
         ask_candidates,
+        check_rank_level,
         publish_set_shares,
         publish_win_shares,
     )
-    from flows.spending.year import Year, split_budget, year_months, year_of
+    from flows.spending.year import (
+        Year,
+        dearest,
+        price_of,
+        split_budget,
+        year_months,
+        year_of,
+    )
     from flows.spending.year_releases import (
         HOLDOUT,
         TRAINING,
@@ -68,15 +75,15 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "HOLDOUT", "LEDGER_URL", "SET_THRESHOLD", "TRAINING", "VALIDATION", "CandidateVerdict", "CohortRows",
-    "Correction", "CountNoise", "GateTerms", "GoldProposal", "Learning", "LedgerSetBack", "Plan",
-    "SetShares", "ShareTerms", "WinShares", "WinTerms", "Year", "YearReleases", "as_numbers",
-    "ask_candidates", "check_budget", "consensus_label", "count_noise", "existing_ledger", "gold_needed",
-    "grow_partition", "known_statement", "learning_features", "numbers", "open_account", "open_state",
-    "outcome", "paying", "plan_correction", "plan_learning", "plan_releases", "plan_year", "preview",
-    "propose_gold", "propose_key", "publish_set_shares", "publish_win_shares", "published_group_sizes",
-    "published_size", "read_statements", "split_budget", "split_price", "statement", "trial",
-    "why_not_corrected", "with_grown_partition", "year_months", "year_of",
+    "HOLDOUT", "LEDGER_URL", "SET_THRESHOLD", "TRAINING", "VALIDATION", "CandidateVerdict",
+    "CohortRows", "Correction", "CountNoise", "GateTerms", "GoldProposal", "Learning", "LedgerSetBack",
+    "Plan", "PublicationTerms", "SetShares", "WinShares", "Year", "YearReleases", "as_numbers",
+    "ask_candidates", "check_budget", "check_rank_level", "consensus_label", "count_noise", "dearest",
+    "existing_ledger", "gold_needed", "grow_partition", "known_statement", "learning_features", "numbers",
+    "open_account", "open_state", "outcome", "paying", "plan_correction", "plan_learning", "plan_releases", "plan_year",
+    "preview", "price_of", "propose_gold", "propose_key", "publish_set_shares", "publish_win_shares",
+    "published_group_sizes", "published_size", "read_statements", "split_budget", "split_price",
+    "statement", "trial", "why_not_corrected", "with_grown_partition", "year_months", "year_of",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flows.files import state_key
+from flows.files import LEDGER, state_key
 from flows.run import Run, ledger_heads
 from flows.settings import SettingsError
 from privacy import Cost, Head, Ledger, LedgerError, Part, Statement, fits
@@ -29,7 +29,6 @@ __all__ = [
     "open_account", "open_state", "paying", "read_statements", "statement",
 ]  # fmt: skip
 
-LEDGER = "ledger.sqlite"
 LEDGER_URL = "CROWDASSAY_LEDGER"  # its password, if any, stays out of settings and run folders
 PLAN_FIELDS = ("entry", "name", "n_releases", "used")  # of a plan, in a statement
 

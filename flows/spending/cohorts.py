@@ -18,11 +18,12 @@ from flows.settings import SettingsError
 from flows.spending.account import LEDGER_URL
 from flows.spending.partitions import UNREADABLE, assignments_locked, task_digests
 from flows.spending.year import Year, parse_year
-from privacy import Ledger, LedgerError
+from privacy import BudgetError, Cost, Ledger, LedgerError
+from privacy.accounting import Account, exact
 
 __all__ = [
     "CORRECTED", "COUNTED", "SPLIT", "Cohorts", "check_record_beside_ledger", "join_cohorts",
-    "known_sizes",
+    "known_sizes", "known_years",
 ]  # fmt: skip
 
 COUNTED, CORRECTED, SPLIT = "year counts", "year corrections", "year split"
@@ -69,6 +70,7 @@ def join_cohorts(
     key: str | None,
     at_most: int,
     prices: str,
+    waits: bool = False,
 ) -> Cohorts:
     """Assign tasks that are new to a cohort, after recording it durably, and return every task's.
 
@@ -89,9 +91,13 @@ def join_cohorts(
         Number of cohorts that are planned; tasks that join after them wait.
     prices
         What a new cohort is asked at, as `Year.text` writes it; those that exist keep theirs.
+    waits
+        Whether tasks wait where the budget does not cover their counts at these prices.
 
     Raises
     ------
+    BudgetError
+        If it does not, and they do not wait; nothing is recorded then.
     LedgerError
         If the record is lost, cannot be read, or is older than the ledger; nothing was spent.
 
@@ -112,11 +118,45 @@ def join_cohorts(
             known = _Record((), (), digest[:0], np.zeros(0, np.int64), group[:0], use[:0])
         _check_holds_released(ledger, dataset, known)
         new = ~np.isin(digest, known.task)
-        if new.any() and len(known.keys) < at_most and (key is None or key not in known.keys):
-            name = f"run-{len(known.keys) + 1}" if key is None else key
+        joins = new.any() and len(known.keys) < at_most and (key is None or key not in known.keys)
+        if joins and known.keys:
+            joins = _counts_fit(ledger, dataset, parse_year(prices), waits=waits)
+        if joins:
+            name = _unused_name(known.keys) if key is None else key
             known = known.joined(name, prices, digest[new], group[new], use[new])
             write_arrays(path, known.arrays(), compressed=True, mode=0o600)
     return known.of(digest, group)
+
+
+def _unused_name(keys: tuple[str, ...]) -> str:
+    """Return a name for the next cohort that none has, whether by a key or not."""
+    number = len(keys) + 1
+    while f"run-{number}" in keys:
+        number += 1
+    return f"run-{number}"
+
+
+def _counts_fit(ledger: Ledger, dataset: str, year: Year, *, waits: bool) -> bool:
+    """Whether what is left covers the counts of one more cohort: it costs what it is dearer than the others.
+
+    A cohort that is on record is counted in every later run, so that one which cannot be paid would stop all.
+    """
+    found, counted = ledger.statement(dataset), Account()
+    for entry in found.entries:
+        if entry.part is not None and entry.part.partition == COUNTED:
+            counted.add(entry.part, entry.cost)
+    more = Cost(max(exact(0), exact(year.counts) - counted.spent.epsilon), exact(0))
+    if more.within(found.left):
+        return True
+    if waits:
+        return False
+    raise BudgetError(dataset, found.unit, found.budget, found.spent, more)
+
+
+def known_years(folder: Path, dataset: str) -> tuple[Year, ...]:
+    """Return the prices of a data set's cohorts, oldest first; none without a record."""
+    found = _read(folder / f"cohorts-{dataset}.npz")
+    return () if found is None else tuple(map(parse_year, found.prices))
 
 
 def known_sizes(folder: Path, dataset: str) -> dict[str, int]:

@@ -10,17 +10,18 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from flows.run import Crowd
 from flows.settings import PrivacySettings, Settings, SettingsError
 from flows.spending.bounded_counts import counted_tasks
 from privacy import LatticeCorrection, LatticeLaplace, Query, Unit, gold_corrections
+from privacy.accounting import price_text
 from quality import gold_for_width
 
 __all__ = [
-    "Correction", "GoldProposal", "gold_needed", "plan_correction", "propose_gold", "split_price",
-    "why_not_corrected",
+    "Correction", "GoldProposal", "check_correction_price", "gold_needed", "plan_correction", "propose_gold",
+    "split_price", "why_not_corrected",
 ]  # fmt: skip
 
 CHOSEN = (
@@ -41,12 +42,14 @@ class Correction:
     """A correction of class counts that a run pays for.
 
     `groups` are corrected one by one, each by a query of its own; if there are none, one query is of all
-    tasks together. `n_needed` is from how many gold tasks on a group is corrected by itself.
+    tasks together. `of_gold` says which labelled tasks are in it, and `n_needed` from how many gold tasks
+    on a group is corrected by itself.
     """
 
     mechanism: LatticeCorrection
     queries: tuple[Query, ...]
     groups: tuple[str, ...]
+    of_gold: Bool[np.ndarray, " tasks"]
     n_needed: int
     difference_covariance: Float[np.ndarray, "classes classes"]
     difference_kurtosis: float
@@ -66,6 +69,20 @@ def gold_needed(mechanism: LatticeCorrection, n_classes: int, *, l1: float = 4.0
     standard deviation over n.
     """
     return math.ceil(4 * mechanism.law(n_classes, l1=l1).variance)
+
+
+def check_correction_price(privacy: PrivacySettings, n_classes: int) -> None:
+    """Raise SettingsError if the price of a correction is too small for the law of its noise."""
+    if privacy.correction_epsilon is None:
+        return
+    try:
+        l1 = 4.0 * (privacy.max_tasks_per_subject or 1)
+        LatticeCorrection(privacy.correction_epsilon).law(n_classes, l1=l1)
+    except ValueError as error:
+        raise SettingsError(
+            f"[privacy]: correction_epsilon must be larger, got {price_text(privacy.correction_epsilon)}: "
+            f"{error}"
+        ) from None
 
 
 def plan_correction(
@@ -107,7 +124,7 @@ def plan_correction(
     )  # fmt: skip
     groups = tuple(query.part.name for query in queries if query.part is not None)
     law = mechanism.law(n_classes, l1=l1)
-    return Correction(mechanism, queries, groups, needed, law.covariance, law.kurtosis)
+    return Correction(mechanism, queries, groups, gold >= 0, needed, law.covariance, law.kurtosis)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +190,7 @@ def propose_gold(
     Examples
     --------
     >>> propose_gold(0.1, accuracy=0.8, n_tasks=5_000, n_classes=4, level=0.9, price=1.0).n_gold
-    217
+    220
     """
     about = {"accuracy": accuracy, "n_tasks": n_tasks, "n_classes": n_classes, "level": level}
     n, counts, correction, variances, each = START, None, None, {}, None

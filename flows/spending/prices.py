@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,8 +26,9 @@ from flows.spending.cohorts import (
     SPLIT,
     check_record_beside_ledger,
     known_sizes,
+    known_years,
 )
-from flows.spending.year import Year, year_months, year_of
+from flows.spending.year import Year, price_of, year_months, year_of
 from privacy import BudgetError, Cost, PlanUse, Statement, fits
 from privacy.accounting import Account, Arithmetic, exact, price_text
 from privacy.ledger import cost_text
@@ -99,7 +101,7 @@ def _year_preview(
     """Return what a planned year costs, what of that is paid, and what each of its runs buys."""
     sizes = known_sizes(folder, settings.name)
     paid, left = _paid_year(folder, settings)
-    asked = _unpaid(year, paid)
+    asked = _unpaid([*known_years(settings.state, settings.name), year], paid)
     fits = left is None or asked.within(left)
     return {
         "dataset": settings.name,
@@ -124,9 +126,9 @@ def _year_preview(
     }
 
 
-def _unpaid(year: Year, paid: Cost) -> Cost:
-    """Return what cohorts to come add to the price paid for earlier ones."""
-    price = year.cost()
+def _unpaid(years: Iterable[Year], paid: Cost) -> Cost:
+    """Return what cohorts asked at these prices add to what was paid."""
+    price = price_of(years)
     return Cost(
         max(exact(0), price.epsilon - paid.epsilon), max(exact(0), price.delta - paid.delta)
     )
@@ -242,7 +244,7 @@ def check_budget(settings: Settings) -> str | None:
     BudgetError
         If nothing is spent, and the settings ask for more than their own budget.
     SettingsError
-        If runs are planned, and the ledger is on a server.
+        If runs are planned, and the ledger is on a server; or if a correction's price is too small.
     LedgerError
         If the data set has another budget than the settings say.
     LedgerSetBack
@@ -253,6 +255,10 @@ def check_budget(settings: Settings) -> str | None:
         return None
     if privacy.planned_runs > 1:
         check_record_beside_ledger()
+    if privacy.correction_epsilon is not None:
+        from flows.spending.corrections import check_correction_price  # others need none
+
+        check_correction_price(privacy, len(settings.classes))
     check_not_set_back(settings, known_ledger(settings.state))
     found = known_statement(settings.state, settings.name)
     limit = Cost(exact(privacy.epsilon), exact(privacy.delta))
@@ -270,14 +276,14 @@ def check_budget(settings: Settings) -> str | None:
         return None
     if privacy.skips_unpaid:
         return (
-            f"{_rest(privacy, left, limit)}, and where all is new a run asks {cost_text(asked)}: a stage "
-            "that is not covered will be skipped"
+            f"{_rest(privacy, left, limit)}. A run on new data asks {cost_text(asked)}: a stage that is not "
+            "covered will be skipped"
         )
     if found is None or not found.n_entries:
         raise BudgetError(settings.name, privacy.unit, limit, NOTHING, asked)
     return (
-        f"{_rest(privacy, left, limit)}, and where all is new a run asks {cost_text(asked)}: unless most "
-        "was paid before, this one will be refused when it comes to release"
+        f"{_rest(privacy, left, limit)}. A run on new data asks {cost_text(asked)}: unless most of it was "
+        "paid before, this one will be refused when it comes to release"
     )
 
 
@@ -291,7 +297,7 @@ def _check_year(
 ) -> str | None:
     """Refuse, or warn of, a year that what is left of the budget does not cover."""
     paid, _ = _paid_year(settings.state, settings)
-    asked = _unpaid(year, paid)
+    asked = _unpaid([*known_years(settings.state, settings.name), year], paid)
     if asked.within(left):
         return None
     if not privacy.skips_unpaid:

@@ -165,7 +165,7 @@ def plan_learning(
 
 
 def with_grown_partition(plan: Plan, crowd: Crowd, settings: Settings, ledger: Ledger) -> Plan:
-    """Return the same plan with its counts in the partition that grows as tasks join.
+    """Return the same plan with counts, and corrections of groups, in partitions that grow as tasks join.
 
     With a ledger on a server several state folders may be in use, and one partition could grow in two
     ways: there every assignment stays a partition of its own. So it does for subjects, whom a record of
@@ -173,24 +173,31 @@ def with_grown_partition(plan: Plan, crowd: Crowd, settings: Settings, ledger: L
     """
     if os.environ.get(LEDGER_URL) or crowd.label_subject() is not None:
         return plan
-    parts = [query.part for query in plan.counts if query.part is not None]
-    partition = grow_partition(
-        settings.state, ledger, settings.name, task=crowd.labels.tasks,
-        group=crowd.group_names[crowd.label_group()], exact=parts[0].partition,
-        records=1 if settings.privacy is None else settings.privacy.max_labels or 1,
-    )  # fmt: skip
-    counts, correction = _in_partition(plan.counts, partition), plan.correction
+    tasks, group = crowd.labels.tasks, crowd.group_names[crowd.label_group()]
+    records = 1 if settings.privacy is None else settings.privacy.max_labels or 1
+
+    def grown(
+        queries: tuple[Query, ...], tasks: np.ndarray, group: np.ndarray, records: int
+    ) -> tuple[Query, ...]:
+        """The same queries, each in the cell of its name of the partition that these tasks join."""
+        parts = [query.part for query in queries if query.part is not None]
+        if not parts:
+            return queries
+        partition = grow_partition(
+            settings.state, ledger, settings.name, task=tasks, group=group, exact=parts[0].partition,
+            records=records,
+        )  # fmt: skip
+        return tuple(
+            replace(query, part=Part(partition, part.name))
+            for query, part in zip(queries, parts, strict=True)
+        )
+
+    counts, correction = grown(plan.counts, tasks, group, records), plan.correction
     if isinstance(correction, Correction):
-        correction = replace(correction, queries=_in_partition(correction.queries, partition))
+        gold = correction.of_gold
+        queries = grown(correction.queries, tasks[gold], group[gold], 1)
+        correction = replace(correction, queries=queries)
     return replace(plan, counts=counts, correction=correction)
-
-
-def _in_partition(queries: Sequence[Query], partition: str) -> tuple[Query, ...]:
-    """The same queries, those of a cell in the cell of that name of another partition."""
-    return tuple(
-        query if query.part is None else replace(query, part=Part(partition, query.part.name))
-        for query in queries
-    )
 
 
 def consensus_label(run: Run, crowd: Crowd) -> Int[np.ndarray, " tasks"]:

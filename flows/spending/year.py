@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, astuple, dataclass, fields
 from fractions import Fraction
 from itertools import accumulate, pairwise, repeat
 from typing import TYPE_CHECKING, Any
@@ -25,11 +25,14 @@ from privacy.mechanisms import ExactLaw
 if TYPE_CHECKING:
     from flows.settings import PrivacySettings, Settings
 
-__all__ = ["Year", "parse_year", "split_budget", "with_choice", "year_months", "year_of"]
+__all__ = [
+    "Year", "dearest", "parse_year", "price_of", "split_budget", "with_choice", "year_months", "year_of",
+]  # fmt: skip
 
 COUNTS = Fraction(1, 2)  # of what corrections leave, where a model is trained
 SCORE = Fraction(1, 10)  # of what learning takes
 SELECT = Fraction(1, 8)  # of the rest, where training chooses among candidates
+LEAST_LEARNING = Fraction(1, 10**4)  # of the budget
 OVERFIT = 0.1  # the gap whose power the preview states
 
 
@@ -51,12 +54,38 @@ class Year:
 
     def cost(self) -> Cost:
         """Return the price of all runs together."""
-        learning = max(exact(self.train) + exact(self.select) + exact(self.score), exact(self.gate))
-        return Cost(exact(self.counts) + exact(self.correction) + learning, exact(self.delta))
+        return price_of([self])
 
     def text(self) -> str:
         """Return it as a line of JSON, for the record of cohorts."""
         return json.dumps(asdict(self), sort_keys=True)
+
+
+def price_of(years: Iterable[Year]) -> Cost:
+    """Return what cohorts asked at these prices cost together: of each partition the dearest counts.
+
+    Examples
+    --------
+    >>> cheap, dear = Year(4.0, 0, 3.0, 0, 1.0, 4.0, 0.0), Year(6.0, 0, 1.5, 0, 0.5, 2.0, 0.0)
+    >>> float(price_of([cheap, dear]).epsilon)
+    10.0
+    """
+    every = list(years)
+    learning = (
+        max(exact(one.train) + exact(one.select) + exact(one.score), exact(one.gate))
+        for one in every
+    )
+    epsilon = (
+        max(exact(one.counts) for one in every)
+        + max(exact(one.correction) for one in every)
+        + max(learning)
+    )
+    return Cost(epsilon, max(exact(one.delta) for one in every))
+
+
+def dearest(years: Iterable[Year]) -> Year:
+    """Return the highest of each price: what any task of these cohorts was asked at, at most."""
+    return Year(*map(max, zip(*map(astuple, years), strict=True)))
 
 
 def parse_year(text: str) -> Year:
@@ -100,7 +129,9 @@ def split_budget(privacy: PrivacySettings, *, learns: bool) -> Year:
         counts = min(rest, exact(privacy.proportions_epsilon))
     counts_price = six_digits_down(counts)
     learning = rest - exact(counts_price) if learns else Fraction(0)
-    if not learning:
+    if (
+        learning < exact(privacy.epsilon) * LEAST_LEARNING
+    ):  # a rest of rounding, too small for any noise
         return Year(counts_price, float(correction), 0.0, 0.0, 0.0, 0.0, 0.0)
     score = six_digits_down(learning * SCORE)
     training = learning - exact(score)

@@ -28,7 +28,7 @@ from flows.spending.cohorts import (
 from flows.spending.corrections import why_not_corrected
 from flows.spending.learning_rows import deal
 from flows.spending.releases import consensus_label, protected_unit, training_of
-from flows.spending.year import Year, year_of
+from flows.spending.year import Year, dearest, year_of
 from learners import NoisyGradientDescent, StabilityValidation
 from privacy import (
     LatticeCorrection,
@@ -127,6 +127,11 @@ class YearReleases:
     learning: tuple[CohortRows, ...]
     waiting: int
 
+    @property
+    def asked_at(self) -> Year:
+        """The highest of each price at which a cohort so far is asked: what a page may state."""
+        return dearest(self.years)
+
     @cached_property
     def draws(self) -> Int[np.ndarray, " groups"]:
         """How many cohorts each group's counts add up."""
@@ -157,7 +162,7 @@ def plan_year(run: Run, crowd: Crowd, privacy: PrivacySettings, ledger: Ledger) 
     ------
     SettingsError
         If the settings plan no year, the ledger is on a server, or no group is large enough.
-    LedgerError
+    BudgetError, LedgerError
         As `join_cohorts`.
     """
     settings, year = run.settings, year_of(run.settings)
@@ -168,7 +173,7 @@ def plan_year(run: Run, crowd: Crowd, privacy: PrivacySettings, ledger: Ledger) 
     cohorts = join_cohorts(
         settings.state, ledger, settings.name, task=crowd.labels.tasks, group=names[group],
         use=_uses(crowd, settings), key=run.publication, at_most=privacy.planned_runs,
-        prices=year.text(),
+        prices=year.text(), waits=privacy.skips_unpaid,
     )  # fmt: skip
     label, years = consensus_label(run, crowd), cohorts.years()
     counts, place, groups = _count_queries(label, crowd, settings, privacy, cohorts)

@@ -53,7 +53,7 @@ __all__ = ["aggregate", "consensus_verdict"]
 ROW_GROUP = 2**20  # rows of a table that are made and written together
 N_LOOKS = 8  # at the names of so many tasks that lie anywhere
 MODELS_ALONE = (
-    "all workers are models, whose common errors no label shows; 50 to 100 gold tasks would"
+    "all workers are models, and no label shows their common errors; 50 to 100 gold tasks can"
 )
 NOT_ANEW = "no fit is begun anew to compare with: on shards that would cost what going on saves"
 
@@ -81,7 +81,7 @@ def aggregate(run: Run) -> str:
         refused = _models_alone(run, crowd, found, sure)
         believed = sure.believed(found.consensus.posterior)
         confidence = sure.in_label(found.consensus.posterior, found.consensus.label)
-        # the product finds more wrong labels than either: `quality.next_labels`
+        # the product finds more wrong labels than confidence alone: `quality.next_labels`
         order = rank_tasks(confidence * found.support.model, found.tasks.n_labels)
         known = labels.few_at_hand(keep) if found.kept is None else FewAtHand.of(found.kept)
         run.waits_for("which labels to ask for next")

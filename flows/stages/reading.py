@@ -6,12 +6,16 @@ is in this process at once. Names, and what belongs to each task, are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import errno
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
 from flows.aggregators import check_classes
+from flows.files import OutputError
 from flows.run import FEATURES, Crowd, Run, digest_key, save_crowd
 from flows.settings import EngineSettings, InputSettings, SettingsError
 from flows.sharding import (
@@ -57,15 +61,43 @@ from quality.labels import check_table
 __all__ = ["gold_apart", "models_apart", "names_of_models", "public_sizes", "read_and_check"]
 
 TEXTS = "task_texts.parquet"
+FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 def read_and_check(run: Run) -> str:
-    """Read and check the tables; write nothing before all of them are sound."""
+    """Read and check the tables; write nothing before all of them are sound, and the same as at first.
+
+    Raises
+    ------
+    TableError
+        If a table is at fault, or changes while it is read.
+    OutputError
+        If there is no room for what is written.
+    """
+    with _with_room(run.folder):
+        return _read_and_check(run)
+
+
+@contextmanager
+def _with_room(folder: Path) -> Iterator[None]:
+    """Raise OutputError for a full disk, as `write_whole` does, also where shards and pages are written."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        raise OutputError(
+            f"{error.filename or folder} cannot be written: {os.strerror(error.errno)}; make room there, "
+            "and run again"
+        ) from None
+
+
+def _read_and_check(run: Run) -> str:
     settings, engine = run.settings, run.settings.engine
     run.waits_for("the tables, opened and fetched")
     sources = open_sources(settings.input, run.folder, key=digest_key(settings))
     counts, where = {}, ""
-    with sources.naming_files():
+    with sources.unchanged(), sources.naming_files():
         if engine is None:
             crowd = _read_whole(run, sources)
             labels = crowd.labels

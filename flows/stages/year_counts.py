@@ -20,6 +20,7 @@ from flows.spending import (
     numbers,
     paying,
     plan_year,
+    price_of,
     published_size,
 )
 from flows.stages.corrected_shares import ALL_GROUPS, Noisy, kurtosis_of_sum, write_shares
@@ -83,7 +84,7 @@ def publish_year(run: Run, crowd: Crowd, privacy: PrivacySettings) -> str:
         run.skip("corrected_shares.json", why_not)
     fresh, n_groups = sum(one.fresh for one in releases), len(planned.groups)
     return (
-        f"{n_groups} group{'s' if n_groups > 1 else ''} at epsilon {price_text(planned.year.counts)} per "
+        f"{n_groups} group{'s' if n_groups > 1 else ''} at epsilon {price_text(planned.asked_at.counts)} per "
         f"{privacy.unit} ({fresh:,} counts of cohorts newly asked, {len(releases) - fresh:,} before), "
         f"expected error {found['expected_l1_labels']:.1f} labels a group{correction}; "
         f"{year_words(found['year'])}"
@@ -174,11 +175,14 @@ def _facts(
 ) -> dict[str, Any]:
     """Return what the run says of all groups; the widest noise stands for all."""
     widest = int(np.argmax(sums.variances))
-    law, noise, price = sums.laws[widest], count_noise(privacy, n_classes), planned.year.counts
+    law, noise, price = (
+        sums.laws[widest], count_noise(privacy, n_classes), planned.asked_at.counts,
+    )  # fmt: skip
     return {
         "mechanism": noise.name,
         "reason": (
-            f"each cohort of tasks is counted once, at epsilon {price_text(price)}; the noise of up to "
+            f"each cohort of tasks is counted once, at epsilon {price_text(price)}"
+            f"{' at most' * (len({one.counts for one in planned.years}) > 1)}; the noise of up to "
             f"{planned.draws.max()} cohorts adds up in a group"
         ),
         "epsilon": price,
@@ -201,7 +205,7 @@ def _facts(
             "planned": privacy.planned_runs,
             "used": len(planned.cohorts.keys),
             "waiting": planned.waiting,
-            "price": numbers(planned.year.cost()),
+            "price": numbers(price_of(planned.years)),
         },
     }
 
@@ -260,5 +264,5 @@ def _correct(
     facts = {"n_needed": gold_needed(asked[-1][0], k), "apart": False}
     return write_shares(
         run, privacy, classes, {name: known}, releases, facts,
-        epsilon=planned.year.correction, n_gold=n_gold,
+        epsilon=planned.asked_at.correction, n_gold=n_gold,
     )  # fmt: skip

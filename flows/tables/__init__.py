@@ -78,6 +78,7 @@ if TYPE_CHECKING:
         refuse_outside,
         refuse_vocabulary,
         text_of_cell,
+        text_of_number,
     )
     from flows.tables.sources import (
         STANDARD_INPUT,
@@ -209,6 +210,7 @@ __all__ = [
     "task_texts",
     "text_column",
     "text_of_cell",
+    "text_of_number",
     "typed_like",
     "write_table",
 ]  # fmt: skip

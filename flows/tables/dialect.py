@@ -15,6 +15,7 @@ from __future__ import annotations
 import codecs
 import csv
 import gzip
+import io
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -32,7 +33,8 @@ RECORDS = 200  # rows looked at
 SEPARATORS = (",", ";", "\t", "|")  # in the order in which a tie is decided
 NAMES = ("worker", "task", "label")  # columns of names, in which a comma is no decimal
 DECIMAL = r"\s*[-+]?\d{1,3}(\.?\d{3})*,\d+([eE][-+]?\d+)?\s*"
-NUMBER = re.compile(rf"{DECIMAL}|\s*[-+]?\d+([eE][-+]?\d+)?\s*")
+THOUSANDS = r"\s*[-+]?\d{1,3}(\.\d{3})+"  # the beginning of a number in groups of three digits
+NUMBER = re.compile(rf"{DECIMAL}|{THOUSANDS}\s*|\s*[-+]?\d+([eE][-+]?\d+)?\s*")
 IN_WORDS = {"\t": "tabs"}  # how a separator is named
 
 
@@ -81,9 +83,10 @@ class Dialect:
     sep, encoding
         What separates cells; the encoding.
     above, skip
-        Lines above the header, and those with the header.
-    decimal
-        Whether numbers have a decimal comma.
+        Lines above the header, and one more: to DuckDB a header whose cells hold line ends is one.
+    decimal, grouped
+        Whether numbers have a decimal comma; the places of columns in which a number such as 2.500,5 says
+        that 1.234 is a whole one.
     left_out
         Columns that are not read, in words.
     """
@@ -96,6 +99,7 @@ class Dialect:
     skip: int = 1
     decimal: bool = False
     left_out: str = ""
+    grouped: frozenset[int] = frozenset()
 
     @property
     def is_plain(self) -> bool:
@@ -135,10 +139,12 @@ def sniff(path: Path, reading: Reading) -> Dialect:
         raise TableError(
             f"{path.name} is empty; it needs a header and rows below it: export it again"
         )
-    (skip, header), rest = rows[0], [row for _, row in rows[1:]]
+    header, rest = rows[0], rows[1:]
     columns, left_out = _columns_of([name.strip() for name in header], rest)
-    found = Dialect(columns, len(header), sep, encoding, above, above + skip, left_out=left_out)
-    return replace(found, decimal=sep != "," and _has_decimal_commas(found, rest))
+    found = Dialect(columns, len(header), sep, encoding, above, above + 1, left_out=left_out)
+    if sep == "," or not _has_decimal_commas(found, rest):
+        return found
+    return replace(found, decimal=True, grouped=_grouped(rest))
 
 
 def _encoding_of(start: bytes, given: str | None) -> str:
@@ -211,7 +217,7 @@ def _separator_of(body: str, path: Path) -> str:
     """Return the separator by which most rows have as many cells as the header."""
     best, sep = (0.0, 0), "\t" if ".tsv" in path.suffixes else ","
     for one in SEPARATORS:
-        rows = [len(row) for _, row in _records(body, one)]
+        rows = [len(row) for row in _records(body, one)]
         if not rows or rows[0] < 2:
             continue
         even = sum(width == rows[0] for width in rows) / len(rows)
@@ -220,11 +226,12 @@ def _separator_of(body: str, path: Path) -> str:
     return sep
 
 
-def _records(body: str, sep: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the first rows that are not blank, each with the number of lines up to its end."""
-    reader = csv.reader(body.splitlines(keepends=True), delimiter=sep)
+def _records(body: str, sep: str) -> Iterator[list[str]]:
+    """Yield the first rows that are not blank."""
+    # not str.splitlines, which breaks a cell at U+2028 and other characters too
+    reader = csv.reader(io.StringIO(body, newline=""), delimiter=sep)
     try:
-        yield from ((reader.line_num, row) for row in islice(reader, RECORDS) if row)
+        yield from (row for row in islice(reader, RECORDS) if row)
     except csv.Error:  # a cell that is too long: the rows before it must do
         return
 
@@ -268,6 +275,12 @@ def _has_decimal_commas(found: Dialect, rows: Sequence[Sequence[str]]) -> bool:
         if all(NUMBER.fullmatch(cell) for cell in cells):
             return True
     return False
+
+
+def _grouped(rows: Sequence[Sequence[str]]) -> frozenset[int]:
+    """Return the places of columns with a number that has both thousands in groups and a decimal comma."""
+    number = re.compile(rf"{THOUSANDS},\d.*")
+    return frozenset(at for row in rows for at, cell in enumerate(row) if number.fullmatch(cell))
 
 
 def unzipped(path: Path) -> BufferedIOBase:

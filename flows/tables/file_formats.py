@@ -19,7 +19,16 @@ from typing import Any, NamedTuple, TypeAlias
 import duckdb
 
 from flows.files import encoding_by_mark
-from flows.tables.dialect import DECIMAL, Dialect, Reading, sniff, unzipped, utf8_copy
+from flows.tables.dialect import (
+    DECIMAL,
+    NAMES,
+    THOUSANDS,
+    Dialect,
+    Reading,
+    sniff,
+    unzipped,
+    utf8_copy,
+)
 from flows.tables.refusals import OF_FILE_ALONE, TableError, literal, quote
 
 __all__ = ["FORMATS", "SUFFIXES", "Loaded", "format_of", "is_plain"]
@@ -64,9 +73,7 @@ def _delimited(
     if found.encoding not in ("utf-8", "ascii"):
         file = utf8_copy(path, found.encoding, folder / "text.csv")
     typed = ", ".join(f"c{at}: 'VARCHAR'" for at in range(found.width))
-    cells = ", ".join(
-        f"{_number(found, f'c{at}', name)} AS {quote(name)}" for at, name in found.columns
-    )
+    cells = ", ".join(f"{_number(found, at, name)} AS {quote(name)}" for at, name in found.columns)
     rows = (
         f"(SELECT {cells or 'c0'} FROM read_csv({literal(str(file))}, auto_detect=false, header=false, "
         f"store_rejects={str(reading.lenient).lower()}, "
@@ -75,12 +82,14 @@ def _delimited(
     return Loaded([(name, "VARCHAR") for _, name in found.columns], rows, found.oddities())
 
 
-def _number(found: Dialect, cell: str, name: str) -> str:
+def _number(found: Dialect, at: int, name: str) -> str:
     """Return SQL of a cell, with a decimal point for a decimal comma where the file has those."""
-    if not found.decimal or name in ("worker", "task", "label"):
+    cell = f"c{at}"
+    if not found.decimal or name in NAMES:
         return cell
     point = f"replace(replace({cell}, '.', ''), ',', '.')"
-    return f"CASE WHEN regexp_full_match({cell}, '{DECIMAL}') THEN {point} ELSE {cell} END"
+    number = rf"{DECIMAL}|{THOUSANDS}\s*" if at in found.grouped else DECIMAL
+    return f"CASE WHEN regexp_full_match({cell}, '{number}') THEN {point} ELSE {cell} END"
 
 
 def _parquet(

@@ -26,7 +26,7 @@ from flows.files import file_digest, write_whole
 from flows.settings import InputSettings, address_of, is_remote
 from flows.tables.dialect import AS_FOUND, Reading
 from flows.tables.file_formats import SUFFIXES, is_plain
-from flows.tables.refusals import TableError, cell, literal, quote
+from flows.tables.refusals import TableError, literal, quote, text_of_number
 from flows.tables.text_table import open_table, refuse_missing
 
 __all__ = [
@@ -313,26 +313,45 @@ def _write_text(
     """
     opened = open_table(file, needed, reading)
     with opened.connection as connection:
-        names = kept or opened.names
+        names, rows = kept or opened.names, connection.execute("DESCRIBE raw").fetchall()
+        text = {row[0]: text_of_number(quote(row[0]), row[1]) for row in rows}
         cells = ", ".join(
-            f"{cell(name) if name in opened.names else 'NULL'}::VARCHAR AS {quote(name)}"
-            for name in names
+            f"{text.get(f'cell {name}', 'NULL::VARCHAR')} AS {quote(name)}" for name in names
         )
-        rows = f"SELECT {cells} FROM raw"
-        connection.execute(f"COPY ({rows}) TO {literal(str(path))} (FORMAT parquet)")
+        connection.execute(
+            f"COPY (SELECT {cells} FROM raw) TO {literal(str(path))} (FORMAT parquet)"
+        )
         n_rows = opened.query("SELECT count(*) FROM raw")[0][0]
         return _Part(opened.names, n_rows, opened.read_as, opened.torn)
 
 
+class _Digested(NamedTuple):
+    """A file as it was digested: its role, its name, where it is, how it looked before, and its digest."""
+
+    role: str
+    name: str
+    file: Path
+    look: tuple[int, ...]
+    digest: str
+
+
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """A campaign's tables, ready to be read, and the roles, names and digests that are recorded."""
+    """A campaign's tables, ready to be read, and the files that were digested under `key`."""
 
     labels: Source
     tasks: tuple[Source, ...]
     gold: Source | None
-    described: tuple[dict[str, str], ...]
+    digested: tuple[_Digested, ...]
     reference: Source | None = None
+    key: bytes = b""
+
+    @property
+    def described(self) -> tuple[dict[str, str], ...]:
+        """The roles, names and digests that are recorded."""
+        return tuple(
+            {"role": one.role, "name": one.name, "digest": one.digest} for one in self.digested
+        )
 
     @property
     def read_as(self) -> tuple[str, ...]:
@@ -348,12 +367,37 @@ class Sources:
                 stack.enter_context(source.naming_files())
             yield
 
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """Raise TableError if a file changed from its digest up to the end of the block, whatever came of it.
+
+        A table is read several times, and rows of two of its versions do not belong together.
+        """
+        try:
+            yield
+        except Exception:
+            self._refuse_changed()
+            raise
+        self._refuse_changed()
+
+    def _refuse_changed(self) -> None:
+        for one in self.digested:
+            try:
+                # as long as it looks as before, it need not be read again
+                if _look(one.file) == one.look or file_digest(one.file, self.key) == one.digest:
+                    continue
+            except FileNotFoundError:
+                pass
+            raise TableError(
+                f"{one.name} changed while it was read; run again when it is whole"
+            ) from None
+
 
 def open_sources(inputs: InputSettings, folder: Path, *, key: bytes = b"") -> Sources:
     """Return a campaign's tables; those made of several files or of a query are written to `folder`.
 
-    Files are digested, under `key`, before they are read, so that the next run notices a file that
-    changed meanwhile.
+    Files are digested, under `key`, before they are read; `Sources.unchanged` notices one that changed
+    meanwhile, and so does the next run.
 
     Raises
     ------
@@ -372,10 +416,10 @@ def open_sources(inputs: InputSettings, folder: Path, *, key: bytes = b"") -> So
     }
     optional = {"labels": ["kind", *or_else], "gold": or_else, "reference": ["model"]}
     found: dict[str, list[Source]] = {role: [] for role in ROLES}
-    described = []
+    digested = []
     for role, path in input_paths(inputs):
         files = find_files(path)
-        described += [] if is_fetched(path) else [_described(role, file, key) for file in files]
+        digested += [] if is_fetched(path) else [_digest(role, file, key) for file in files]
         for one in [(file,) for file in files] if role == "tasks" else [files]:
             name = f"{role}-{len(found[role]) + 1}" if found[role] else role
             opened = open_source(
@@ -385,14 +429,13 @@ def open_sources(inputs: InputSettings, folder: Path, *, key: bytes = b"") -> So
             )  # fmt: skip
             found[role].append(opened)
         if is_fetched(path):
-            digest = file_digest(opened.table, key)
-            described.append({"role": role, "name": path.name, "digest": digest})
+            digested.append(_digest(role, opened.table, key)._replace(name=path.name))
     if inputs.embeddings is not None:
-        described.append(_described("embeddings", inputs.embeddings, key))
+        digested.append(_digest("embeddings", inputs.embeddings, key))
     (labels,) = found["labels"]
     gold, reference = (next(iter(found[role]), None) for role in ("gold", "reference"))
-    described.sort(key=lambda one: ROLES.index(one["role"]))
-    return Sources(labels, tuple(found["tasks"]), gold, tuple(described), reference)
+    digested.sort(key=lambda one: ROLES.index(one.role))
+    return Sources(labels, tuple(found["tasks"]), gold, tuple(digested), reference, key)
 
 
 def reading_of(inputs: InputSettings, role: str = "labels") -> Reading:
@@ -420,10 +463,17 @@ def keep_standard_input(folder: Path, stream: BinaryIO) -> Path:
     return path
 
 
-def _described(role: str, file: Path, key: bytes) -> dict[str, str]:
+def _digest(role: str, file: Path, key: bytes) -> _Digested:
     if not file.is_file():
         refuse_missing(file)
-    return {"role": role, "name": file.name, "digest": file_digest(file, key)}
+    look = _look(file)  # first, so that a change while it is digested is seen
+    return _Digested(role, file.name, file, look, file_digest(file, key))
+
+
+def _look(file: Path) -> tuple[int, ...]:
+    """Return what differs once somebody has written to a file, or put another in its place."""
+    now = file.stat()
+    return now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns
 
 
 def _check_ordered(inputs: InputSettings) -> None:

@@ -37,6 +37,7 @@ from flows.tables.refusals import (
     refuse_names,
     refuse_outside,
     text_of_cell,
+    text_of_number,
 )
 from flows.tables.text_table import Coded, TextTable, connected, open_table
 from quality import CrowdLabels, RepeatError, conflict_tasks
@@ -95,9 +96,13 @@ def read_models(path: Path) -> tuple[str, ...]:
     """
     with connected() as connection, TemporaryDirectory(prefix="crowdassay-") as folder:
         found = format_of(path).load(connection, path, AS_FOUND, Path(folder))
-        if not {"worker", "kind"} <= {name for name, _ in found.columns}:
+        types = dict(found.columns)
+        if not {"worker", "kind"} <= types.keys():
             return ()
-        worker, kind = (text_of_cell(f"{quote(name)}::VARCHAR") for name in ("worker", "kind"))
+        worker, kind = (
+            text_of_cell(f"({text_of_number(quote(name), types[name])})")
+            for name in ("worker", "kind")
+        )
         rows = connection.execute(
             f"SELECT {worker} AS name, count(*), count(*) FILTER (lower({kind}) = '{MODEL}') AS n "
             f"FROM {found.rows} GROUP BY name HAVING n > 0 ORDER BY name"

@@ -31,6 +31,7 @@ from flows.tables.arrow import text_column
 from flows.tables.dialect import AS_FOUND, Reading
 from flows.tables.file_formats import Columns, format_of
 from flows.tables.refusals import (
+    BROKEN,
     ROW,
     TableError,
     cell,
@@ -38,6 +39,7 @@ from flows.tables.refusals import (
     quote,
     refuse_vocabulary,
     text_of_cell,
+    text_of_number,
 )
 
 __all__ = [
@@ -56,7 +58,6 @@ __all__ = [
 
 WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")  # types joined faster than text
 LONG = ("worker", "task", "label")  # the columns of a wide table, once it is long
-BROKEN = ("FLOAT", "DOUBLE")
 ROLES = {
     "worker": "worker annotator labeler labeller rater judge user contributor respondent coder",
     "task": "task item example unit question document sample hit image",
@@ -145,7 +146,7 @@ class TextTable:
         refuse_vocabulary(self, _vocabulary(name), name)
 
     def _coded(self, name: str, code: np.ndarray) -> Coded:
-        """Return codes and names; cells that differ only in the spaces around them are one name."""
+        """Return codes and names; cells that differ only in the white space around them are one name."""
         found = self.connection.execute(f"SELECT name FROM {_vocabulary(name)} ORDER BY rowid")
         names = np.asarray(found.fetchnumpy()["name"], dtype=np.str_)
         new = np.append(True, names[1:] != names[:-1])
@@ -169,13 +170,14 @@ def open_table(path: Path, needed: tuple[str, ...], reading: Reading = AS_FOUND)
         connection.execute(_load(found.columns, found.rows))
         torn = _torn_lines(connection) if "read_csv" in found.rows and reading.lenient else ()
         if reading.wide:
-            names = _make_long(connection, path, names)
+            names = _make_long(connection, path, found.columns)
     numbers = (
-        set() if reading.wide else {one for one, kind in found.columns if is_number(one, kind)}
+        {} if reading.wide else {one: kind for one, kind in found.columns if is_number(one, kind)}
     )
     # DuckDB keeps the order of what it reads, so `rowid` counts the rows of the file
     texts = ", ".join(
-        f"{f'{cell(name)}::VARCHAR' if name in numbers else text_of_cell(cell(name))} AS {quote(name)}"
+        f"{text_of_number(cell(name), numbers[name]) if name in numbers else text_of_cell(cell(name))} "
+        f"AS {quote(name)}"
         for name in names
     )
     doubled = () if reading.wide else numbers_of(found.columns)
@@ -214,6 +216,8 @@ def _refusing(path: Path) -> Iterator[None]:
     except duckdb.Error as error:
         raise TableError(f"{path.name}: {first_fault(error)}") from None
     except (OSError, EOFError, zlib.error) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # of the system, not of the file: it may pass, and the run is tried again
         raise TableError(f"{path.name} cannot be read: {error}; export it again") from None
 
 
@@ -235,9 +239,10 @@ def refuse_missing(path: Path) -> NoReturn:
 
 
 def _make_long(
-    connection: duckdb.DuckDBPyConnection, path: Path, names: tuple[str, ...]
+    connection: duckdb.DuckDBPyConnection, path: Path, columns: Columns
 ) -> tuple[str, ...]:
     """Turn a row per task and a column per worker into a row per label; blank cells are no labels."""
+    names = [name for name, _ in columns]
     if len(names) < 2:
         raise TableError(
             f"{path.name} must have a column of tasks and one per worker to be wide; it has "
@@ -249,7 +254,10 @@ def _make_long(
             "column of tasks and one per worker, named after her; leave out --wide (wide = true)"
         )
     task = cell("task" if "task" in names else names[0])
-    texts = ", ".join(f"{cell(name)}::VARCHAR AS {cell(name)}" for name in names)
+    texts = ", ".join(
+        f"{text_of_number(cell(name), kind if is_number(name, kind) else 'VARCHAR')} AS {cell(name)}"
+        for name, kind in columns
+    )
     long = (
         f"SELECT substr(name, 6) AS {cell('worker')}, task AS {cell('task')}, "
         f"value AS {cell('label')} FROM (UNPIVOT (SELECT {task} AS task, * EXCLUDE ({task}) FROM "
@@ -274,7 +282,9 @@ def _load(columns: Columns, rows: str) -> str:
 def _as_kept(name: str, kind: str) -> str:
     if is_number(name, kind):
         return quote(name)
-    return f"to_json({quote(name)})::VARCHAR" if kind == "VARCHAR[]" else f"{quote(name)}::VARCHAR"
+    if kind == "VARCHAR[]":
+        return f"to_json({quote(name)})::VARCHAR"
+    return text_of_number(quote(name), kind)
 
 
 def is_number(name: str, kind: str) -> bool:

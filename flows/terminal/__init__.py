@@ -9,9 +9,9 @@ from flows.faces import late_face
 
 if TYPE_CHECKING:
     from flows.terminal.console import (
-        MISTAKES,
         both,
         console_step,
+        is_mistake,
         noise_words,
         print_rows,
         print_summary,
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from flows.terminal.texts import printable
 
 __all__ = [
-    "MISTAKES", "Waited", "both", "console_step", "noise_words", "print_rows", "print_summary", "printable",
-    "repeating", "sentence", "waiting",
+    "Waited", "both", "console_step", "is_mistake", "noise_words", "print_rows", "print_summary",
+    "printable", "repeating", "sentence", "waiting",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from quality import Progress
 
 __all__ = [
-    "MISTAKES", "both", "console_step", "noise_words", "print_rows", "print_summary", "sentence",
+    "both", "console_step", "is_mistake", "noise_words", "print_rows", "print_summary", "sentence",
 ]  # fmt: skip
 
 
@@ -85,12 +86,20 @@ MISTAKES = (
     BudgetError, ConvergenceError, EngineError, FileNotFoundError, LabelError, LedgerError,
     OutputError, PermissionError, SettingsError, TableError, UnitError,
 )  # fmt: skip
+OF_PLACES = {
+    errno.EDQUOT, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOSPC, errno.ENOTDIR, errno.EROFS,
+}  # fmt: skip
+
+
+def is_mistake(error: BaseException) -> bool:
+    """Whether the user can mend what went wrong: a refusal, or a place that cannot be read or written."""
+    return isinstance(error, MISTAKES) or (isinstance(error, OSError) and error.errno in OF_PLACES)
 
 
 def sentence(error: Exception) -> str:
     """Return what went wrong and how to go on, for the terminal."""
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}"
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     if isinstance(error, BudgetError) and not error.spent.epsilon:
         # nothing was opened that could be raised: the settings alone say the budget
         return f"{error} (a larger epsilon, or smaller prices, in the settings)"

@@ -58,11 +58,22 @@ def feature_scale(point: Float[np.ndarray, "points features"]) -> Float[np.ndarr
     >>> feature_scale(np.array([[0.0, 7.0], [2.0, 7.0]]))
     array([1., 1.])
     """
+    with np.errstate(over="ignore", invalid="ignore"):
+        scale = _deviation(point)
+    odd = ~((scale > 0) & (scale < math.inf))
+    if odd.any():  # constant, or of squares that vanish or are too large for a double
+        peak = np.abs(point[:, odd]).max(axis=0)
+        peak[peak == 0] = 1.0
+        scale[odd] = peak * _deviation(point[:, odd] / peak)
+    return np.where(scale > 0, scale, 1.0)
+
+
+def _deviation(point: Float[np.ndarray, "points features"]) -> Float[np.ndarray, " features"]:
+    """The standard deviation of every feature, or half of the root mean square distance from a value."""
     offset = point - np.median(point, axis=0)  # zero for most points if one value prevails
     n_other = np.count_nonzero(offset, axis=0)
     half = np.sqrt(np.square(offset).sum(axis=0) / np.maximum(n_other, 1)) / 2
-    scale = np.where(2 * n_other < len(point), half, point.std(axis=0))
-    return np.where(scale > 0, scale, 1.0)
+    return np.asarray(np.where(2 * n_other < len(point), half, point.std(axis=0)))
 
 
 def spread_points(bags: Bags, n_points: int) -> Float[np.ndarray, "points features"]:

@@ -27,6 +27,7 @@ __all__ = [
     "cell_sums",
     "check_dissimilarities",
     "check_metric",
+    "check_points",
 ]
 
 Rows: TypeAlias = Float[np.ndarray, "points features"]
@@ -181,10 +182,22 @@ def check_dissimilarities(matrix: Float[np.ndarray, "points columns"]) -> None:
             f" row {row}, column {column}: {matrix[row, column]:g}"
         )
     gap = float(np.abs(matrix - matrix.T).max(initial=0))
-    if not gap <= _SYMMETRY * matrix.max(initial=1):
+    if not gap <= _SYMMETRY * matrix.max(initial=0):
         raise ValueError(
             f"dissimilarities must be symmetric, got a largest difference of {gap:g};"
             " pass (D + D.T) / 2 if the order of a pair means nothing"
         )
     if np.any(np.diag(matrix) != 0):
         raise ValueError("the dissimilarity of a point from itself must be 0")
+
+
+def check_points(x: Float[np.ndarray, "points columns"], metric: object) -> None:
+    """Raise ValueError unless the metric is known, and x a matrix that it can judge."""
+    check_metric(metric)
+    if x.ndim != 2:
+        raise ValueError(f"x must be a matrix, got shape={x.shape}")
+    if metric == "precomputed":
+        check_dissimilarities(x)
+    if not np.isfinite(x).all():
+        row, column = np.argwhere(~np.isfinite(x))[0]
+        raise ValueError(f"x must be finite, got {x[row, column]} at row {row}, column {column}")

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 from jaxtyping import Float, Int
 
-from learners.cluster.dissimilarities import MAX_COMPLETE, Metric, between
+from learners.cluster.dissimilarities import MAX_COMPLETE, Metric, between, check_points
 from learners.cluster.local_moves import learn_partition
 
 __all__ = ["ClusterNumber", "Evidence", "Selection", "check_selection", "cluster_number"]
@@ -98,7 +98,8 @@ def cluster_number(
     Raises
     ------
     ValueError
-        If k_max is below 2, there are fewer than 4 points, or the method is not one of the three.
+        If k_max is below 2, there are fewer than 4 points, or they are not finite, the method is not one of
+        the three, or metric and matrix are not as `clustering_risk` wants them.
 
     Notes
     -----
@@ -126,6 +127,8 @@ def cluster_number(
     1
     """
     check_selection(method)
+    x = np.asarray(x, dtype=float)
+    check_points(x, metric)
     if not k_max >= 2:
         raise ValueError(f"k_max must be >= 2, got k_max={k_max}")
     if not len(x) >= 4:

@@ -70,7 +70,7 @@ class Partition:
         return found
 
     def costs(self, x: Float[np.ndarray, "rows columns"]) -> Float[np.ndarray, "rows cells"]:
-        """Return what each cell costs each row: `assign` takes the least."""
+        """Return what each cell costs each row, infinity where it is empty: `assign` takes the least."""
         if isinstance(self.cells, RowSums):
             sums = self.cells.sums_to(x - self.centre)
         else:
@@ -78,9 +78,10 @@ class Partition:
             found = x if given else between(x, self.references, self.metric)
             sums = found @ np.eye(len(self.cells.size))[self.cells.labels]
         if self.kind == "pairwise":
-            return sums
-        size = np.maximum(self.cells.size, 1)
-        costs = sums / size - self.cells.within() / size**2
+            costs = sums
+        else:
+            size = np.maximum(self.cells.size, 1)
+            costs = sums / size - self.cells.within() / size**2
         return np.asarray(np.where(self.cells.size > 0, costs, np.inf))
 
 

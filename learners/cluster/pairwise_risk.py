@@ -22,10 +22,11 @@ from learners.cluster.dissimilarities import (
 from learners.cluster.gap_statistic import Evidence, Selection, check_selection, cluster_number
 from learners.cluster.local_moves import SAMPLE, Partition, learn_partition, refine_partition
 from learners.cluster.penalties import PenalizedRisk, penalized_risks
-from learners.cluster.risk import ClusteringRisk, Objective, check_objective, clustering_risk
+from learners.cluster.risk import ClusteringRisk, Objective, check_objective, estimated_risk
 
 __all__ = ["PairwiseRiskClustering"]
 
+LEVEL = 0.95  # of the risk's interval
 JUDGES = 100_000  # rows left out that measure the risk, at most
 
 
@@ -77,9 +78,9 @@ class PairwiseRiskClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    **Guarantees.** `predict` on the rows of a fit that converged gives its labels, for squared Euclidean
-    distances of at most 20,000 rows and for "pairwise"; the interval of the risk belongs to a partition
-    learned without the rows that measure it.
+    **Guarantees.** `predict` on the rows of a fit that converged gives its labels, up to ties between cells,
+    for squared Euclidean distances of at most 20,000 rows and for "pairwise"; it never gives an empty cell;
+    the interval of the risk belongs to a partition learned without the rows that measure it.
 
     **Cost.** O(n K d) a sweep for squared Euclidean distances; O(n^2) memory for a matrix, whose limit is
     about 20,000 points.
@@ -199,9 +200,7 @@ class PairwiseRiskClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     ) -> ClusteringRisk:  # fmt: skip
         sampled = callable(self.metric) and len(x) > MAX_COMPLETE
         pairs = (self.max_pairs or 10 * len(x)) if sampled else None
-        return clustering_risk(
-            x, labels, metric=self.metric, objective=self.objective, max_pairs=pairs, rng=rng
-        )
+        return estimated_risk(x, labels, self.metric, self.objective, LEVEL, pairs, rng)
 
     def _chosen(self, x: Float[np.ndarray, "points columns"], rng: np.random.Generator) -> int:
         """Return the number of clusters by `k_selection`."""

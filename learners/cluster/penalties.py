@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float, Int
 
-from learners.cluster.dissimilarities import MAX_COMPLETE, Metric, between
+from learners.cluster.dissimilarities import MAX_COMPLETE, Metric, between, check_points
 from learners.cluster.local_moves import learn_partition
 
 __all__ = ["PenalizedRisk", "penalized_risks", "penalty", "rademacher_complexity"]
@@ -144,7 +144,7 @@ def penalized_risks(
     x, metric
         As for `clustering_risk`.
     k_max
-        Largest number, at most the number of points.
+        Largest number tried, at least 1; no more than half of the points are.
     bound
         Largest dissimilarity that can occur; by default the largest among the pairs that are compared
         here, and then the penalty guarantees nothing.
@@ -156,7 +156,8 @@ def penalized_risks(
     Raises
     ------
     ValueError
-        If there are fewer than 4 points, or a dissimilarity exceeds the bound.
+        If k_max is below 1, there are fewer than 4 points, or they are not finite, metric and matrix are not
+        as `clustering_risk` wants them, or a dissimilarity exceeds the bound.
 
     Notes
     -----
@@ -166,6 +167,10 @@ def penalized_risks(
 
     **Guarantees.** The complexity over partitions never falls with the number of clusters.
     """
+    x = np.asarray(x, dtype=float)
+    check_points(x, metric)
+    if not k_max >= 1:
+        raise ValueError(f"k_max must be >= 1, got k_max={k_max}")
     if not len(x) >= 4:
         raise ValueError(f"a penalty needs 4 points or more, got {len(x)}")
     order = rng.permutation(len(x))

@@ -16,11 +16,10 @@ from learners.cluster.dissimilarities import (
     Metric,
     between,
     cell_sums,
-    check_dissimilarities,
-    check_metric,
+    check_points,
 )
 
-__all__ = ["ClusteringRisk", "Objective", "check_objective", "clustering_risk"]
+__all__ = ["ClusteringRisk", "Objective", "check_objective", "clustering_risk", "estimated_risk"]
 
 Objective: TypeAlias = Literal["normalized", "pairwise"]
 """Each cell's mean dissimilarity weighed by its size, as K-means does, or by its size squared."""
@@ -89,7 +88,8 @@ def clustering_risk(
     ------
     ValueError
         If there are fewer than 3 points, labels do not fit them, `max_pairs` is below 4 or comes without
-        `rng`, a given matrix is negative or not symmetric, or an argument is not one of those above.
+        `rng`, a given matrix is negative or not symmetric, rows are not finite, or an argument is not one of
+        those above.
 
     Notes
     -----
@@ -121,6 +121,14 @@ def clustering_risk(
     """
     x, labels = np.asarray(x, dtype=float), np.asarray(labels)
     _check(x, labels, metric, objective, level)
+    return estimated_risk(x, labels, metric, objective, level, max_pairs, rng)
+
+
+def estimated_risk(
+    x: Float[np.ndarray, "points columns"], labels: Int[np.ndarray, " points"], metric: Metric,
+    objective: Objective, level: float, max_pairs: int | None, rng: np.random.Generator | None,
+) -> ClusteringRisk:  # fmt: skip
+    """Return `clustering_risk` of arguments that were checked: a part of a matrix, say, of which all was."""
     size = np.bincount(labels)
     if max_pairs is None:
         mean = _complete(x, labels, len(size), metric)
@@ -230,10 +238,8 @@ def _check(
     objective: Objective, level: float,
 ) -> None:  # fmt: skip
     """Raise ValueError on the first argument that does not fit."""
-    check_metric(metric)
+    check_points(x, metric)
     check_objective(objective)
-    if metric == "precomputed":
-        check_dissimilarities(x)
     if not len(x) >= 3:
         raise ValueError(f"a standard error needs 3 points or more, got {len(x)}")
     if labels.shape != (len(x),) or labels.dtype.kind not in "iu" or not labels.min() >= 0:

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from learners.bounds import Bound, check_level, largest_rate, upper_limit_at
-from learners.holdout.thresholdout import clamped
+from learners.holdout.thresholdout import check_kind, clamped
 
 __all__ = ["CertifiedAnswer", "CertifiedHoldout", "CertifiedState"]
 
@@ -153,12 +153,13 @@ class CertifiedHoldout:
         Raises
         ------
         ValueError
-            Unless there is one loss per record.
+            Unless there is one loss per record, and the array is one of numbers.
         """
         if not 0 <= train <= 1:
             raise ValueError("train must be in [0, 1]")
         if not loss.shape == (self.n,):
             raise ValueError(f"loss must be one number for each of the {self.n} records")
+        check_kind("loss", loss)
         if state.fold >= self.n_folds:
             why = "does not apply: all folds are used up"
             bound = Bound("certified holdout", 1.0, self.level, why, applies=False)

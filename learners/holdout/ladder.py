@@ -14,7 +14,7 @@ from jaxtyping import Float
 from scipy.special import gammaln
 
 from learners.bounds import check_level
-from learners.holdout.thresholdout import clamped
+from learners.holdout.thresholdout import check_kind, clamped
 
 __all__ = ["best_step", "climb", "ladder_error"]
 
@@ -39,7 +39,7 @@ def climb(best: float | None, loss: Float[np.ndarray, " records"], *, step: floa
     Raises
     ------
     ValueError
-        If `step` is out of range, or there is not one loss per record.
+        If `step` is out of range, there is not one loss per record, or the array is not one of numbers.
 
     Notes
     -----
@@ -63,6 +63,7 @@ def climb(best: float | None, loss: Float[np.ndarray, " records"], *, step: floa
     _check_step(step)
     if not (loss.ndim == 1 and loss.size >= 1):
         raise ValueError("loss must be one number for each record")
+    check_kind("loss", loss)
     mean = float(clamped(loss).mean())
     if best is None or mean < best - step:
         return float(round(round(mean / step) * step, 12))

@@ -27,6 +27,7 @@ __all__ = [
     "thresholdout_advice",
 ]
 
+DEVIATIONS = math.log(100) / math.sqrt(2)  # beyond which 1 % of a Laplace law lies
 COMPARISON = 2 * (4**2 + 2**2)  # variance of Thresholdout's comparison, in sigmas squared
 
 
@@ -157,15 +158,16 @@ def fitted_gate(
     -----
     **Guarantees.** The gate costs no more than its price, for any sizes; where the threshold is below 0.99, a
     model that is as good on the holdout as on its training records passes a first question 99 times in 100.
-    *Proof.* Sigma is 2 budget rows / (price n), rounded up in exact arithmetic. The threshold is three
+    *Proof.* Sigma is 2 budget rows / (price n), rounded up in exact arithmetic. The threshold is 3.26
     standard deviations of the difference without overfitting: of both means of 0s and 1s, of the score's
-    noise, and of the comparison's, which is Lap(2 sigma) + Lap(4 sigma) of variance 2 (4 + 16) sigma^2. A
+    noise, and of the comparison's, which is Lap(2 sigma) + Lap(4 sigma) of variance 2 (4 + 16) sigma^2.
+    Beyond as many lie 0.1 % of a normal law, and 1 % of a Laplace law, as the score's noise is. A
     threshold of 0.99 says that the records are too few to refute anything.
 
     Examples
     --------
     >>> fitted_gate(2.5, n=67, n_scored=213, epsilon_score=0.2, budget=1)
-    Thresholdout(threshold=0.33, sigma=0.012, budget=1)
+    Thresholdout(threshold=0.36, sigma=0.012, budget=1)
     """
     if not (
         price > 0 and epsilon_score > 0 and n >= 1 and n_scored >= 1 and budget >= 1 and rows >= 1
@@ -174,7 +176,7 @@ def fitted_gate(
     sigma = _two_digits_up(2 * budget * rows / (exact(price) * n))
     score = 2 / (epsilon_score * n_scored) ** 2
     deviation = math.sqrt(0.25 / n + 0.25 / n_scored + score + COMPARISON * sigma**2)
-    threshold = min(0.99, _two_digits_up(exact(max(3 * deviation, 0.02))))
+    threshold = min(0.99, _two_digits_up(exact(max(DEVIATIONS * deviation, 0.02))))
     return Thresholdout(threshold=threshold, sigma=sigma, budget=budget)
 
 

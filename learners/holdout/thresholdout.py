@@ -21,7 +21,7 @@ from privacy.mechanism import History, Json, Noise, Question
 from privacy.mechanisms import PureEvent, exact
 from privacy.query import Query
 
-__all__ = ["STEPS", "GateAnswer", "Thresholdout", "check_question", "clamped"]
+__all__ = ["STEPS", "GateAnswer", "Thresholdout", "check_kind", "check_question", "clamped"]
 
 STATUSES = ("agrees", "overfit", "exhausted")
 STEPS = 2**12
@@ -134,7 +134,7 @@ class Thresholdout:
     releasable, such as the score of a released model on released data. A question's name is its
     identity: asked again, it has its stored answer, whatever the values are.
 
-    **Guarantees.** Questions without one value per record raise before the state changes, and no
+    **Guarantees.** Questions without one number per record raise before the state changes, and no
     other question raises because of its values; the budget falls by one with each overfit answer and
     never otherwise; after it is used up no answer depends on the holdout; the cost is paid once, for
     any number of questions; `asked` counts every call, and `refuted` and `epsilon` are those of all
@@ -246,7 +246,7 @@ class Thresholdout:
 
 
 def check_question(question: Question, n: int, *names: str) -> float:
-    """Return the training mean; raise ValueError unless each name holds one number per record."""
+    """Return the training mean; raise ValueError unless each name holds numbers, one per record."""
     given = question.value
     if not {"train", *names} <= given.keys():
         raise ValueError(f"question must hold {', '.join(('train', *names))}")
@@ -256,7 +256,14 @@ def check_question(question: Question, n: int, *names: str) -> float:
     for name in names:
         if not (isinstance(given[name], np.ndarray) and given[name].shape == (n,)):
             raise ValueError(f"{name} must be one value for each of the {n} records")
+        check_kind(name, given[name])
     return float(train)
+
+
+def check_kind(name: str, value: np.ndarray) -> None:
+    """Raise ValueError unless an array is one of numbers: NumPy's own error would print a record's value."""
+    if value.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must be an array of numbers or booleans, got dtype={value.dtype}")
 
 
 def _steps(value: np.ndarray) -> int:

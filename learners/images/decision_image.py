@@ -337,18 +337,21 @@ def compare_decision_images(
     crowd, gold
         Two classes, the crowd's and the true one, of each task.
     groups
-        What is drawn together in the bootstrap, the worker of each row say; the rows by default.
+        What is drawn together in the bootstrap, the worker of each row say, two or more of them; the rows
+        by default.
     classifier
         As for `DecisionImage`; its C is chosen once.
     level, n_boot
-        Of the intervals, bootstrap percentiles of one feature at a time, and their samples.
+        Of the intervals, bootstrap percentiles of one feature at a time, in (0, 1), and their samples, at
+        least 2.
     rng
         Draws halves and samples.
 
     Raises
     ------
     ValueError
-        As `DecisionImage` does, or if n_boot is below 2.
+        As `DecisionImage` does, or if n_boot is below 2, level not in (0, 1), or there are not a group for
+        each task, and two groups.
 
     Examples
     --------
@@ -361,11 +364,21 @@ def compare_decision_images(
     """
     if not n_boot >= 2:
         raise ValueError(f"n_boot must be >= 2, got n_boot={n_boot}")
+    if not 0 < level < 1:
+        raise ValueError(f"level must be in (0, 1), got level={level}")
     labels = [np.asarray(one) for one in (crowd, gold)]
     images = [DecisionImage(classifier).fit(x, one) for one in labels]
     fixed = [DecisionImage(classifier, C=1.0 if np.isnan(one.C_) else one.C_) for one in images]
-    codes = np.arange(len(x)) if groups is None else np.unique(groups, return_inverse=True)[1]
+    x = np.asarray(x, dtype=np.float64)
+    names = np.arange(len(x)) if groups is None else np.asarray(groups)
+    if not names.shape == (len(x),):
+        raise ValueError(f"groups must be one for each of {len(x)} tasks, got shape={names.shape}")
+    codes = np.unique(names, return_inverse=True)[1]
     n_groups = int(codes.max()) + 1
+    if not n_groups >= 2:
+        raise ValueError(
+            f"groups must be two or more, got {n_groups}: no other sample can be drawn"
+        )
 
     def trained(side: int, rows: Any) -> DecisionImage | None:
         if len(np.unique(labels[side][rows])) < 2:

@@ -136,7 +136,8 @@ def _t_values(
     n, n_wrong = len(x), int(wrong.sum())
     centred = x - x.mean(axis=0)
     total = np.square(centred).sum(axis=0)
-    varies = total > 1e-20 * n * max(float(np.square(x).max(initial=0)), 1e-300)
+    # by each feature's own scale: another one's, milliseconds since 1970 say, says nothing about it
+    varies = total > 1e-20 * n * np.maximum(np.square(x).max(axis=0, initial=0), 1e-300)
     centred, total = centred[:, varies], total[varies]
 
     def t(errors: Float[np.ndarray, "members some"]) -> Float[np.ndarray, "some features"]:

@@ -43,9 +43,9 @@ class PsychometricFunction(BaseEstimator):  # type: ignore[misc]
     link
         "weibull" or "logistic".
     level
-        Of the intervals.
+        Of the intervals, in (0, 1).
     n_boot
-        Parametric bootstrap samples for the intervals; 0 for none.
+        Parametric bootstrap samples for the intervals, at least 0; 0 for none.
     random_state
         Seed, or generator, of these.
 
@@ -187,6 +187,10 @@ class PsychometricFunction(BaseEstimator):  # type: ignore[misc]
             raise ValueError(
                 f"lapse_max must be in [0, 1 - chance), got lapse_max={self.lapse_max}"
             )
+        if not 0 < self.level < 1:
+            raise ValueError(f"level must be in (0, 1), got level={self.level}")
+        if not self.n_boot >= 0:
+            raise ValueError(f"n_boot must be >= 0, got n_boot={self.n_boot}")
         if self.link not in ("weibull", "logistic"):
             raise ValueError(f"link must be 'weibull' or 'logistic', got {self.link!r}")
         if not (x.ndim == 1 and x.shape == right.shape == n.shape == sure.shape):
@@ -346,7 +350,7 @@ def psychometric_posterior(
             f"right and n must have a column for each level, got {right.shape} and {n.shape}"
             f" for {x.shape}"
         )
-    judge = PsychometricFunction(chance, lapse_max=lapse_max, link=link)
+    judge = PsychometricFunction(chance, lapse_max=lapse_max, link=link, level=level)
     judge._check(x, right.sum(axis=0), np.maximum(n.sum(axis=0), 1), sure)
     if not ((right >= 0) & (right <= n)).all():
         raise ValueError("right must be from 0 to n at each level")

@@ -89,7 +89,8 @@ def relevance_vectors(
     array([1])
     """
     target = (sign > 0).astype(float)
-    first = int(np.argmax((basis.T @ (target - 0.5)) ** 2 / np.square(basis).sum(axis=0)))
+    size = np.square(basis).sum(axis=0)  # 0 for a column of zeros, which explains nothing
+    first = int(np.argmax((basis.T @ (target - 0.5)) ** 2 / np.where(size > 0, size, 1.0)))
     active, alpha, weight = np.array([first]), np.array([1.0]), np.zeros(1)
     step, converged = 0, False
     while step < max_iter and not converged:

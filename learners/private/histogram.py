@@ -46,11 +46,15 @@ def density_of(noisy: Int[np.ndarray, " bins"], width: float) -> Float[np.ndarra
 
 
 def check_bins(n_bins: int, low: float, high: float) -> None:
-    """Raise ValueError unless n_bins is a whole number >= 2 and low < high are finite."""
+    """Raise ValueError unless n_bins is a whole number >= 2 and low < high are finite, and their distance."""
     if not (isinstance(n_bins, Integral) and n_bins >= 2):
         raise ValueError(f"n_bins must be a whole number >= 2, got n_bins={n_bins}")
     if not -math.inf < low < high < math.inf:
         raise ValueError(f"low and high must be finite and low < high, got {low=} and {high=}")
+    if not (high - low < math.inf and (high - low) / n_bins > 0):
+        raise ValueError(
+            f"high - low must be finite, and a bin's width > 0, got {low=} and {high=} with {n_bins=}"
+        )
 
 
 def bin_of(

@@ -175,6 +175,7 @@ def _shrinkage(
     x: Float[np.ndarray, "rows features"], norm_bound: float
 ) -> Float[np.ndarray, " rows"]:
     """Return the divisor, 1 or more, that brings each row within the bound."""
+    x = np.asarray(x, dtype=np.float64)  # squares of integers wrap, those of short floats vanish
     with np.errstate(over="ignore", under="ignore"):
         squared = np.einsum("ij,ij->i", x, x)
     if norm_bound > MIN_BOUND and squared.max(initial=0.0) < math.inf:

@@ -104,9 +104,10 @@ class PrivateLogisticRegression(ClassifierMixin, PayingEstimator):  # type: igno
     and a warning. Call `check_search` first: it raises before anything is spent. It also documents what
     a search's scores leak.
 
-    **Guarantees.** No fit without a ledger; no fit without class names, unless `infer_classes` is set. Rows
-    that are not finite and labels that were not declared are refused before they are paid for, in a sentence
-    that tells nothing but that; `ObjectivePerturbation`, through the ledger, refuses no value.
+    **Guarantees.** No fit without a ledger; no fit without class names, unless `infer_classes` is set; a
+    refused fit leaves the last one's attributes. Rows that are not finite and labels that were not declared
+    are refused before they are paid for, in a sentence that tells nothing but that; `ObjectivePerturbation`,
+    through the ledger, refuses no value.
 
     Examples
     --------
@@ -145,7 +146,12 @@ class PrivateLogisticRegression(ClassifierMixin, PayingEstimator):  # type: igno
         `sample_weight` is by how much each row counts, private like the rows: in [0, 1], as no row may
         count more than one; what is larger is cut to 1.
         """
-        release = self._paying_ledger().release(*self.request(X, y, sample_weight))
+        ledger = self._paying_ledger()
+        mechanism, query, classes = self._asked(X, y, sample_weight)
+        release = ledger.release(mechanism, query)
+        # only now: a refused fit leaves the model of the last one as it was
+        validate_data(self, X, skip_check_array=True)
+        self.classes_ = classes
         self.model_ = LinearModel(np.array(release.value["coef"]), self.norm_bound)
         self.coef_, self.intercept_ = self.model_.coef[:, :-1], self.model_.coef[:, -1]
         self.entry_ = release.entry
@@ -154,21 +160,29 @@ class PrivateLogisticRegression(ClassifierMixin, PayingEstimator):  # type: igno
     def request(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> tuple[ObjectivePerturbation | NoisyGradientDescent, Query]:
-        """Return what `fit` asks of the ledger, unpaid, for `Ledger.afford`; sets names and shapes only."""
+        """Return what `fit` asks of the ledger, unpaid, for `Ledger.afford`; sets nothing."""
+        mechanism, query, _ = self._asked(X, y, sample_weight)
+        return mechanism, query
+
+    def _asked(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
+    ) -> tuple[ObjectivePerturbation | NoisyGradientDescent, Query, NDArray[Any]]:
+        """The mechanism, the query, and the class names."""
         self._check_numbers("epsilon", "delta", "regularization", "norm_bound")
-        row, label = validate_data(self, X, y, dtype=np.float64)
+        row, label = validate_data(clone(self), X, y, dtype=np.float64)
         check_classification_targets(label)
-        self.classes_, code = self._encode(label)
+        classes, code = self._encode(label)
         mechanism = private_training(
             self.epsilon,
             self.delta,
             n_features=row.shape[1],
             regularization=self.regularization,
             norm_bound=self.norm_bound,
-            n_classes=len(self.classes_),
+            n_classes=len(classes),
         )
         weight = None if sample_weight is None else _weights(sample_weight, len(row))
-        return mechanism, training_query(row, code, dataset=self.dataset, weight=weight)
+        query = training_query(row, code, dataset=self.dataset, weight=weight)
+        return mechanism, query, classes
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Signed score: one column per class, or a vector for two classes."""
@@ -293,8 +307,8 @@ class PrivateHistogram(DensityMixin, PayingEstimator):  # type: ignore[misc]
     ledger, dataset, epsilon
         As for `PrivateLogisticRegression`.
     low, high
-        Declared bounds, finite, low < high: public, never taken from the data. Values outside are
-        counted in the first or last bin.
+        Declared bounds, low < high, of a finite distance: public, never taken from the data. Values outside
+        are counted in the first or last bin.
     n_bins
         Bins of equal width, >= 2, public. Choose it with `HistogramValidation`, or beforehand.
 
@@ -314,8 +328,8 @@ class PrivateHistogram(DensityMixin, PayingEstimator):  # type: ignore[misc]
     Clones share the ledger. A pickled estimator keeps its density but not the ledger: it scores and
     cannot fit.
 
-    **Guarantees.** The density is >= 0 and integrates to one; no fit without a ledger; bounds and bins
-    do not depend on the data; the cost is `epsilon`.
+    **Guarantees.** The density is >= 0 and integrates to one; no fit without a ledger; a refused fit leaves
+    the last one's attributes; bounds and bins do not depend on the data; the cost is `epsilon`.
     **Privacy.** Unit: row. One replaced row leaves one bin and joins another, 2 in l1 norm: see
     `LatticeLaplace`. The noise adds up to zero and negative counts become 0, so that the counts add up
     to n or more and never to zero; [1]_ needs an event of small delta for that.
@@ -355,7 +369,7 @@ class PrivateHistogram(DensityMixin, PayingEstimator):  # type: ignore[misc]
         ledger = self._paying_ledger()
         self._check_numbers("epsilon", "low", "high")
         check_bins(self.n_bins, self.low, self.high)
-        value = self._column(X, reset=True)
+        value = clone(self)._column(X, reset=True)
         query = Query(
             self.dataset,
             f"rows in {self.n_bins} bins from {self.low} to {self.high}",
@@ -365,6 +379,9 @@ class PrivateHistogram(DensityMixin, PayingEstimator):  # type: ignore[misc]
             l1=2.0,
         )
         release = ledger.release(LatticeLaplace(self.epsilon), query)
+        validate_data(
+            self, X, skip_check_array=True
+        )  # only now: a refused fit leaves the last one's
         width = (self.high - self.low) / self.n_bins
         self.density_ = density_of(np.array(release.value), width)
         self.bin_edges_ = np.linspace(self.low, self.high, self.n_bins + 1)
@@ -375,8 +392,9 @@ class PrivateHistogram(DensityMixin, PayingEstimator):  # type: ignore[misc]
         """Log density at each row; minus infinity where it is zero, and outside the bounds."""
         check_is_fitted(self)
         value = self._column(X, reset=False)
-        found = self.density_[bin_of(value, self.n_bins, self.low, self.high)]
-        inside = (value >= self.low) & (value <= self.high)
+        low, high = self.bin_edges_[[0, -1]]
+        found = self.density_[bin_of(value, len(self.density_), low, high)]
+        inside = (value >= low) & (value <= high)
         with np.errstate(divide="ignore"):
             return np.log(np.where(inside, found, 0.0))
 
@@ -389,7 +407,7 @@ class PrivateHistogram(DensityMixin, PayingEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         width = self.bin_edges_[1] - self.bin_edges_[0]
         share = self.density_ * width
-        code = rng.choice(self.n_bins, p=share / share.sum(), size=n_samples)
+        code = rng.choice(len(share), p=share / share.sum(), size=n_samples)
         return np.asarray(self.bin_edges_[code] + width * rng.random(n_samples))[:, None]
 
     def _column(self, X: ArrayLike, *, reset: bool) -> Float[np.ndarray, " rows"]:

@@ -4,6 +4,7 @@
 0.5
 """
 
+import math
 from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from learners.private.paying_estimators import PayingEstimator
@@ -47,7 +48,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PayingEstima
         "auto": "gaussian" (`NoisyMoments`) for a delta; without one "exponential" (`PrincipalSubspace`) up
         to two components, "deflation" (`DeflatedDirections`) for more.
     norm_bound
-        Declared l2 bound of a centred row, > 0; longer rows are shortened to it when fitting.
+        Declared l2 bound of a centred row, > 0, for "gaussian" of a finite square; longer rows are shortened
+        to it when fitting.
     center
         Public mean that is taken from every row: one number per feature, never taken from the data; None
         for zero.
@@ -80,8 +82,9 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PayingEstima
     **When not to use it.** Compare with no reduction, and with a random projection, which costs nothing. For
     delta = 0 the loss grows as features times components over n epsilon: with a delta there is far less.
 
-    **Guarantees.** No fit without a ledger; the price is `epsilon` and `delta`; rows in another unit, with
-    bound and center in it, have the same components' law; a projected row is at most as long as the row.
+    **Guarantees.** No fit without a ledger; the price is `epsilon` and `delta`; a refused fit leaves the last
+    one's attributes; rows in another unit, with bound and center in it, have the same components' law; a
+    projected row is at most as long as the row.
     **Privacy.** Unit: row. See the mechanisms.
 
     References
@@ -121,6 +124,9 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PayingEstima
     def fit(self, X: ArrayLike, y: object = None) -> "PrivatePCA":
         """Learn the components of private rows, at the price of `epsilon` and `delta`; `y` is ignored."""
         release = self._paying_ledger().release(*self.request(X))
+        # only now: a refused fit leaves the model of the last one as it was
+        validate_data(self, X, skip_check_array=True)
+        self.mean_ = self._center(self.n_features_in_)
         self.components_ = np.array(release.value["components"])
         variance = release.value.get("variance")
         self.explained_variance_ = (
@@ -132,17 +138,20 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PayingEstima
     def request(
         self, X: ArrayLike
     ) -> tuple[NoisyMoments | PrincipalSubspace | DeflatedDirections, Query]:
-        """Return what `fit` asks of the ledger, unpaid, for `Ledger.afford`; sets the mean only."""
+        """Return what `fit` asks of the ledger, unpaid, for `Ledger.afford`; sets nothing."""
         self._check_numbers("epsilon", "delta", "norm_bound")
         mechanism = self._chosen()
-        row = validate_data(self, X, dtype=np.float64)
-        self.mean_ = np.zeros(row.shape[1]) if self.center is None else np.array(self.center, float)
-        if not (self.mean_.shape == (row.shape[1],) and np.isfinite(self.mean_).all()):
+        row = validate_data(clone(self), X, dtype=np.float64)
+        center = self._center(row.shape[1])
+        centred = row if self.center is None else row - center
+        query = moments_query(centred, norm_bound=self.norm_bound, dataset=self.dataset)
+        bound = float(self.norm_bound)
+        if isinstance(mechanism, NoisyMoments) and not bound * bound < math.inf:
             raise ValueError(
-                f"center must be {row.shape[1]} finite numbers, got shape={self.mean_.shape}"
+                "norm_bound must have a finite square, the unit of the variance,"
+                f" got norm_bound={self.norm_bound}"
             )
-        centred = row if self.center is None else row - self.mean_
-        return mechanism, moments_query(centred, norm_bound=self.norm_bound, dataset=self.dataset)
+        return mechanism, query
 
     def transform(self, X: ArrayLike) -> Float[np.ndarray, "rows components"]:
         """Project centred rows, as they are: nothing is clipped, and nothing made private."""
@@ -156,6 +165,13 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PayingEstima
         """Return the rows in the features' space that have these projections and nothing else."""
         check_is_fitted(self)
         return np.asarray(np.asarray(X) @ self.components_ + self.mean_)
+
+    def _center(self, width: int) -> Float[np.ndarray, " features"]:
+        """The public mean of rows of this width."""
+        center = np.zeros(width) if self.center is None else np.array(self.center, float)
+        if not (center.shape == (width,) and np.isfinite(center).all()):
+            raise ValueError(f"center must be {width} finite numbers, got shape={center.shape}")
+        return center
 
     @property
     def _n_features_out(self) -> int:

@@ -82,7 +82,11 @@ def moments_query(
     n = len(x if places is None else places)
     for start in range(0, n, BLOCK):
         block = slice(start, start + BLOCK)
-        part = x[block if places is None else places[block]] / norm_bound
+        # in short floats the products lose what the clipping promises
+        part = (
+            x[block if places is None else places[block]].astype(np.float64, copy=False)
+            / norm_bound
+        )
         with np.errstate(over="ignore"):
             square = np.einsum("ij,ij->i", part, part)
         if not np.isfinite(square).all():  # of a cell, or of a square too large for a double

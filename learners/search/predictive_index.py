@@ -30,6 +30,7 @@ Scorer: TypeAlias = Callable[[Any, Any], Any] | Literal["inner_product", "sqeucl
 Weighting: TypeAlias = Literal["dcg", "mean", "hit"]
 
 N_HIT = 10  # best objects that "hit" counts
+FAR = 16  # standard deviations of a feature from 0 to its mean, beyond which it is centred for distances
 _BLOCK = 256  # training queries scored at once
 
 
@@ -128,7 +129,8 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
     Raises
     ------
     ValueError
-        If a parameter is out of its range, or the scorer does not return a finite score for each object.
+        If a parameter is out of its range, queries are not finite rows of one width, that of the objects
+        unless the scorer is a function, or this does not return a finite score for each object.
 
     References
     ----------
@@ -178,20 +180,22 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
         """Make the lists of the objects X from training queries, by default the objects; y is ignored."""
         objects = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
         self._check()
-        asked = objects if queries is None else np.asarray(queries, dtype=np.float64)
+        asked = objects if queries is None else self._queries(queries, objects.shape[1])
         rng = np.random.default_rng(self.random_state)
         cover = self.cover or HyperplaneCover(random_state=rng)
         drawn = np.sort(rng.permutation(len(asked))[: self.max_queries])
         asked, own = asked[drawn], queries is None and self.exclude_self
-        self._objects = objects
+        self._objects, self._width = objects, asked.shape[1]
         self._cover: FittedCover = cover.fit(asked)
         cells = self._cover.cells(asked)
         n_cells = 1 + max((int(one.max()) for one in cells if len(one)), default=-1)
         accumulate = _Dense if self.weighting == "mean" else _Sparse
         earned = accumulate(n_cells + 1, len(objects))  # the last cell holds every query
-        single = objects if callable(self.scorer) else objects.astype(np.float32)
+        centre = _far_centre(objects) if self.scorer == "sqeuclidean" else np.zeros(1)
+        single = objects if callable(self.scorer) else (objects - centre).astype(np.float32)
         for at in range(0, len(asked), _BLOCK):
-            scores = self._scores(asked[at : at + _BLOCK].astype(single.dtype), single)
+            block = (asked[at : at + _BLOCK] - centre).astype(single.dtype)
+            scores = self._scores(block, single)
             if own:
                 scores[np.arange(len(scores)), drawn[at : at + _BLOCK]] = -np.inf
             for row, held in zip(scores, cells[at : at + _BLOCK], strict=True):
@@ -214,9 +218,12 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         if not 1 <= k <= budget:
             raise ValueError(f"k must be from 1 to the budget, {budget}, got k={k}")
-        query = np.asarray(query, dtype=np.float64)
+        query = self._query(query)
         ids = self.candidates(query, budget)
-        scores = self._scores(query[None], self._objects[ids])[0]
+        if self.scorer == "sqeuclidean":  # by differences: exact however far from the origin
+            scores = -np.square(self._objects[ids] - query).sum(axis=1)
+        else:
+            scores = self._scores(query[None], self._objects[ids])[0]
         order = np.lexsort((ids, -scores))[:k]
         return Found(ids[order], scores[order], len(ids), not self._held(query))
 
@@ -237,7 +244,7 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
     ) -> Int[np.ndarray, " candidates"]:
         """Row numbers of the objects to score for a query, in the order in which they are scored."""
         check_is_fitted(self)
-        query = np.asarray(query, dtype=np.float64)
+        query = self._query(query)
         lists = self._held(query)
         ids = np.concatenate([np.zeros(0, int), *(self._lists.ids[one] for one in lists)])
         if self.merge == "round_robin":
@@ -255,6 +262,29 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
         if len(ids) < budget and self.fallback == "global":
             ids = _first_of_each(np.concatenate([ids, self.global_list_]))[:budget]
         return ids
+
+    def _queries(self, given: Any, width: int) -> Float[np.ndarray, "queries features"]:
+        """Training queries; raise ValueError unless they are finite rows, as wide as a named scorer needs."""
+        asked = np.asarray(given, dtype=np.float64)
+        if not (
+            asked.ndim == 2 and len(asked) and (callable(self.scorer) or asked.shape[1] == width)
+        ):
+            raise ValueError(f"queries must be rows of {width} features, got shape={asked.shape}")
+        if not np.isfinite(asked).all():
+            row, column = np.argwhere(~np.isfinite(asked))[0]
+            raise ValueError(
+                f"queries must be finite, got {asked[row, column]} at row {row}, column {column}"
+            )
+        return asked
+
+    def _query(self, given: Any) -> Float[np.ndarray, " features"]:
+        """One query; raise ValueError unless it is finite and as wide as those of the training."""
+        query = np.asarray(given, dtype=np.float64)
+        if not (query.shape == (self._width,) and np.isfinite(query).all()):
+            raise ValueError(
+                f"query must be {self._width} finite numbers, got {query} of shape={query.shape}"
+            )
+        return query
 
     def _held(self, query: Float[np.ndarray, " features"]) -> list[slice]:
         """Lists of the cells that hold a query; a cell that no training query was in has none."""
@@ -310,6 +340,12 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
         for name in ("top", "list_length", "max_queries"):
             if not getattr(self, name) >= 1:
                 raise ValueError(f"{name} must be >= 1, got {name}={getattr(self, name)}")
+
+
+def _far_centre(objects: Float[np.ndarray, "objects features"]) -> Float[np.ndarray, " features"]:
+    """The mean of each feature far from 0, where squares leave no digits for distances; 0 for others."""
+    mean = objects.mean(axis=0)
+    return np.where(np.abs(mean) > FAR * objects.std(axis=0), mean, 0.0)
 
 
 def _first_of_each(ids: Int[np.ndarray, " entries"]) -> Int[np.ndarray, " objects"]:

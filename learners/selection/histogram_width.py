@@ -50,7 +50,7 @@ class HistogramValidation:
     epsilon_select
         For the choice, > 0.
     low, high
-        Declared bounds, as in `PrivateHistogram`.
+        Declared bounds, of a finite distance, as in `PrivateHistogram`.
 
     Raises
     ------

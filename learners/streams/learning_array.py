@@ -88,7 +88,7 @@ class FPLA:
 
     @classmethod
     def from_snapshot(cls, data: bytes) -> FPLA:
-        """Return an array as it was when `snapshot` was called."""
+        """Return an array as it was when `snapshot` was called; ConfigError if it is damaged."""
         array = cls.from_bitstream(_arrays_of(data)["bitstream"].tobytes())
         return array.restore(data)
 
@@ -320,7 +320,12 @@ class FPLA:
 def _arrays_of(data: bytes) -> dict[str, np.ndarray]:
     """Return the arrays of a snapshot; ConfigError if it is none."""
     try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as file:
+        file = np.load(io.BytesIO(data), allow_pickle=False)
+        if isinstance(file, np.ndarray):
+            raise ConfigError("the snapshot must be an .npz file, got an .npy file of one array")
+        with file:
             return {name: file[name] for name in ("bitstream", "state", "events")}
+    except ConfigError:
+        raise
     except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
         raise ConfigError(f"the snapshot cannot be read: {type(error).__name__}") from None

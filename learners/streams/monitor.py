@@ -147,9 +147,15 @@ class StreamMonitor:
 
     @classmethod
     def from_snapshot(cls, data: bytes) -> StreamMonitor:
-        """Return a monitor as it was when `snapshot` was called."""
+        """Return a monitor as `snapshot` saw it; ConfigError if the snapshot is damaged or another's."""
         monitor = cls.__new__(cls)
         monitor._array = FPLA.from_snapshot(data)
+        found, wanted = (
+            [one.inputs, *((cell.name, cell.op) for cell in one.cells)]
+            for one in (monitor._array.program, cls(2).array.program)
+        )
+        if found != wanted:
+            raise ConfigError("the snapshot must be a monitor's, got that of another array")
         monitor.n_classes = _cell(monitor._array, "confusion").size
         return monitor
 

@@ -173,7 +173,13 @@ def _cell(given: Mapping[str, Any], index: int) -> PlacedCell:
         value = given.get(key, known.default)
         if not isinstance(value, int | float) or value not in known:
             raise ConfigError(f"{key} of cell {name!r} must be {known}, got {value!r}")
-        params.append(float(np.float32(value)))
+        with np.errstate(over="ignore", under="ignore"):
+            rounded = float(np.float32(value))
+        if rounded not in known:  # what a bitstream holds must be read back
+            raise ConfigError(
+                f"{key} of cell {name!r} must be {known} in single precision too, got {value!r}"
+            )
+        params.append(rounded)
     out, block = given.get("out"), given.get("block")
     sign = 1 if polarity == "p" else -1
     return PlacedCell(name, op, inputs, out, sign, delay, block, tuple(params))

@@ -106,9 +106,16 @@ class RunningConsensus:
         """Return a consensus as it was when `snapshot` was called; ConfigError if it is damaged."""
         found = cls.__new__(cls)
         try:
-            with np.load(io.BytesIO(data), allow_pickle=False) as file:
+            file = np.load(io.BytesIO(data), allow_pickle=False)
+            if isinstance(file, np.ndarray):
+                raise ConfigError(
+                    "the snapshot must be an .npz file, got an .npy file of one array"
+                )
+            with file:
                 for name in STATE:
                     setattr(found, f"_{name}", file[name])
+        except ConfigError:
+            raise
         except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
             raise ConfigError(f"the snapshot cannot be read: {type(error).__name__}") from None
         return found

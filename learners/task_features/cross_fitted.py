@@ -131,9 +131,10 @@ def _check(features: np.ndarray, believed: np.ndarray, taught: np.ndarray, n_fol
         raise ValueError("features must be finite")
     if not (np.isfinite(believed).all() and (believed >= 0).all()):
         raise ValueError("believed must be finite and >= 0")
-    if taught.shape != (len(features),):
+    if not (taught.dtype == np.bool_ and taught.shape == (len(features),)):
         raise ValueError(
-            f"taught must be {len(features)} truth values, one per task, got shape {taught.shape}"
+            f"taught must be {len(features)} truth values, one per task, got {taught.dtype} of shape "
+            f"{taught.shape}"
         )
     n_taught = int(np.count_nonzero(taught))
     if not 3 <= n_folds <= n_taught:

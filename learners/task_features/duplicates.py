@@ -130,8 +130,14 @@ def _unit_rows(
     """Return centred and scaled rows of length 1, and whose they are; average rows are left out."""
     if not features.size:
         return features.astype(np.float32)[:0], np.zeros(0, dtype=np.int64)
-    spread = features.std(axis=0)
-    flat = spread <= FLAT * np.abs(features).max(axis=0)  # what is left of a constant is rounding
+    peak = np.abs(features).max(axis=0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread = features.std(axis=0)
+    odd = ~((spread > 0) & (spread < np.inf)) & (peak > 0)
+    if odd.any():  # constant, or of squares that vanish or are too large for a double
+        features = features / np.where(odd, peak, 1.0)
+        peak, spread = np.abs(features).max(axis=0), features.std(axis=0)
+    flat = spread <= FLAT * peak  # what is left of a constant is rounding
     scaled = (features - features.mean(axis=0)) / np.where(flat, np.inf, spread)
     length = np.sqrt((scaled**2).sum(axis=1))
     place = np.flatnonzero(length > 1e-9)

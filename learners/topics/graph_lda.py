@@ -171,7 +171,7 @@ class GraphLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     def fit(self, X: Any, y: Any = None, graph: Any = None) -> "GraphLDA":
         """Learn from counts X of words, with labels y where known and a graph of named concepts.
 
-        `y` holds the name of each document's concept; None, -1 and NaN are no label. `graph`,
+        `y` holds the name of each document's concept; None, -1, NaN and pandas' NA are no label. `graph`,
         {parent: [children]} or a networkx DiGraph, gives the names and levels of concepts; its edges are
         learned anew. Without a graph all labels are names of concepts below the root.
         """
@@ -423,8 +423,15 @@ def _labels(y: Any, n: int) -> list[Hashable]:
         raise ValueError(
             f"y must have a label, None or -1 for each of {n} documents, got {len(values)}"
         )
-    missing = (None, -1)
-    return [None if v in missing or (isinstance(v, float) and v != v) else v for v in values]
+    return [None if _is_missing(one) else one for one in values]
+
+
+def _is_missing(label: Any) -> bool:
+    """Whether it is None, -1 or NaN, or pandas' NA, which does not say whether it equals anything."""
+    try:
+        return bool(label in (None, -1) or (isinstance(label, float) and label != label))
+    except TypeError:
+        return True
 
 
 def _seated(given: GivenGraph, slots: Slots) -> dict[Hashable, int]:

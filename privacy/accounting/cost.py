@@ -13,7 +13,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import Field, dataclass, fields
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
@@ -164,6 +164,8 @@ def covering_scale(l1: float | int, epsilon: float) -> float:
     """
     if not exact(epsilon) > 0:
         raise ValueError(f"epsilon must be > 0, got epsilon={epsilon}")
+    if not 0 < l1 < math.inf:
+        raise ValueError(f"l1 must be > 0 and finite, got l1={l1}")
     wanted = Fraction(l1) / exact(epsilon)
     if not wanted <= MAX_SCALE:
         raise ValueError(f"epsilon must be >= l1 / 2**40, got epsilon={epsilon}")
@@ -293,8 +295,19 @@ def event_json(event: Event) -> str:
     """
     if not is_known(event):
         raise EventError(f"event must be of a kind in KINDS, got {type(event).__name__}")
-    record = {one.name: getattr(event, one.name) for one in fields(cast(Any, event))}
+    record = {
+        one.name: as_declared(one, getattr(event, one.name)) for one in fields(cast(Any, event))
+    }
     return json.dumps({"kind": _names[type(event)], **record}, sort_keys=True, allow_nan=False)
+
+
+def as_declared(field: Field[Any], value: Any) -> Any:
+    """Return a dataclass's number as its field has it: a whole one as a double, where it is declared so.
+
+    Equal prices are one price, however they are written.
+    """
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    return float(value) if is_whole and field.type in (float, "float") else value
 
 
 def parse_event(

@@ -29,7 +29,7 @@ from typing import Any, NoReturn
 import numpy as np
 from sqlalchemy import func, select
 
-from privacy.accounting import Event, PlanEvent, PlannedEvent, event_json
+from privacy.accounting import Event, PlanEvent, PlannedEvent, as_declared, event_json
 from privacy.ledger.publication import (
     check_keys_are_unused,
     check_same_size,
@@ -179,7 +179,10 @@ def _digest(public: Mapping[str, Any], arrays: Mapping[str, np.ndarray], key: by
 def _describe(knob: Any) -> Any:
     """JSON that differs wherever public knobs differ, nested mechanisms included."""
     if dataclasses.is_dataclass(knob) and not isinstance(knob, type):
-        own = {one.name: _describe(getattr(knob, one.name)) for one in dataclasses.fields(knob)}
+        own = {
+            one.name: _describe(as_declared(one, getattr(knob, one.name)))
+            for one in dataclasses.fields(knob)
+        }
         return {"type": type(knob).__qualname__, "fields": own}
     if isinstance(knob, tuple):
         return [_describe(one) for one in knob]

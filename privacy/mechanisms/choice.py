@@ -75,6 +75,8 @@ def crossover_delta(n_classes: int, epsilon: float) -> float:
     0.032
     """
     wanted = LatticeLaplace(epsilon).law(n_classes).expected_l1
+    if not wanted:  # above some epsilon of 40 any noise is rarer than doubles tell
+        return 1.0
     scale = wanted / (n_classes * math.sqrt(2 * (1 - 1 / n_classes) / math.pi))
     return discrete_gaussian_delta(scale, epsilon)
 

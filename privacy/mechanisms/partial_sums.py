@@ -72,8 +72,12 @@ def cumulative_noise(
     if not 0 < level < 1:
         raise ValueError(f"level must be in (0, 1), got level={level}")
     lattice = all(isinstance(law, LatticeLaplaceLaw) for law in laws)
+    if not laws:
+        raise ValueError("laws must be one or more, got none")
     if not (len(laws) == 1 or lattice):
         raise ValueError("laws must be lattice Laplace where several are added up")
+    if len({law.n_classes for law in laws}) > 1:
+        raise ValueError("laws must be of equally many classes")
     if lattice and total != 0:
         raise ValueError(f"total must be 0 for lattice Laplace noise, got total={total}")
     beyond, ends = (1 - level) / (laws[0].n_classes - 1), []

@@ -20,13 +20,14 @@ from dataclasses import fields
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int16
+from jaxtyping import Bool, Float, Float64, Int16
 
 from quality.labels import LabelError, NamedPosterior, freeze_arrays
 from quality.parallel import check_threads, kernel
 
 __all__ = [
-    "MAX_CELLS", "TIE", "Consensus", "Result", "check_cells", "check_em", "check_smoothing", "decide",
+    "MAX_CELLS", "TIE", "Consensus", "Result", "check_cells", "check_distributions", "check_em",
+    "check_smoothing", "decide",
 ]  # fmt: skip
 
 MAX_CELLS = 2**27  # of the workers' confusion matrices: 1 GB, of which a fit holds four
@@ -110,6 +111,17 @@ def _decide(posterior, label, tied) -> None:
                 tied[task] = first >= 0
                 first = code if first < 0 else first
         label[task] = first
+
+
+def check_distributions(posterior: Float[np.ndarray, "tasks classes"]) -> None:
+    """Raise ValueError unless there is one distribution over the classes per task.
+
+    >>> check_distributions(np.array([[0.2, 0.8], [0.5, 0.5]]))
+    """
+    if not (posterior.ndim == 2 and posterior.shape[1] >= 1):
+        raise ValueError(f"posterior must be of tasks and 1 class or more, got {posterior.shape}")
+    if not (np.all(posterior >= 0) and np.allclose(posterior.sum(axis=1), 1)):
+        raise ValueError("posterior must hold rows of probabilities adding up to 1, got others")
 
 
 def check_cells(n_workers: int, n_answers: int, n_truths: int) -> None:

@@ -138,7 +138,7 @@ def weighted_majority(
     Notes
     -----
     **Guarantees.** With equal weights it is the majority vote. The labels of a worker of weight 0
-    change nothing. Multiplying all weights by one number changes nothing.
+    change nothing, nor do they in her group. Multiplying all weights by one number changes nothing.
 
     Examples
     --------
@@ -152,7 +152,10 @@ def weighted_majority(
     """
     check_weight(labels, weight)
     if groups is not None:
-        labels, weight = labels.merge_workers(groups), weights_of_voters(weight, groups)
+        labels = labels.keep_workers(weight > 0).merge_workers(
+            groups
+        )  # the others have no say in it
+        weight = weights_of_voters(weight, groups)
     cell = labels.task.astype(np.int64) * labels.n_classes + labels.label
     posterior = weight_shares(cell, labels.worker, weight, labels.n_tasks, labels.n_classes)
     label, tied = decide(posterior)

@@ -114,6 +114,11 @@ def alpha_by_class(
     level
         Confidence level of the intervals, in (0, 1).
 
+    Raises
+    ------
+    ValueError
+        If a code is of no class, or `level` is out of its range.
+
     Notes
     -----
     **Guarantees.** With two classes both are the alpha of the whole.
@@ -130,6 +135,10 @@ def alpha_by_class(
     check_level(level)
     tasks = np.flatnonzero(np.diff(labels.task_start))
     asked = np.arange(labels.n_classes) if codes is None else codes
+    if not np.isin(asked, np.arange(labels.n_classes)).all():
+        raise ValueError(
+            f"codes must be of classes, from 0 to {labels.n_classes - 1}, got {asked.min()} to {asked.max()}"
+        )
     # of two values the squared difference says whether they differ
     ones = ((np.arange(labels.n_classes) == code).astype(np.float64) for code in asked)
     return tuple(_alpha(labels, tasks, "interval", one, level, "nominal") for one in ones)

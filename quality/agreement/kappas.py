@@ -19,6 +19,8 @@ from quality.labels import CrowdLabels
 
 __all__ = ["ChanceCorrected", "fleiss_kappa", "gwet_ac1"]
 
+SAME = 1e-12  # by which what tasks add may differ through rounding
+
 
 @dataclass(frozen=True, slots=True)
 class ChanceCorrected:
@@ -31,7 +33,8 @@ class ChanceCorrected:
     agreement, chance
         Probability that two workers agree on a task, and the part of it put down to chance.
     standard_error, lower, upper
-        Gwet's standard error over the tasks, and the t interval within [-1, 1].
+        Gwet's standard error over the tasks, and the t interval within [-1, 1]; NaN where tasks do not
+        show it: fewer than two, or all alike, as when everybody always agrees.
     level
         Confidence level of the interval.
     n_tasks
@@ -163,7 +166,9 @@ def _corrected(
     # Gwet's linearisation: what each task adds to the coefficient
     part = a / n_paired * np.where(paired, agree - by_chance, 0) / (1 - by_chance)
     part -= 2 * (1 - value) * (mine.weight / mine.n - by_chance) / (1 - by_chance)
-    error = float(np.sqrt(((part - value) ** 2).sum() / (a * (a - 1)))) if a > 1 else math.nan
-    reach = float(stdtrit(a - 1, (1 + level) / 2)) * error if a > 1 else math.nan
+    error = reach = math.nan
+    if a > 1 and np.ptp(part) > SAME:
+        error = float(np.sqrt(((part - value) ** 2).sum() / (a * (a - 1))))
+        reach = float(stdtrit(a - 1, (1 + level) / 2)) * error
     lower, upper = float(np.maximum(value - reach, -1)), float(np.minimum(value + reach, 1))
     return ChanceCorrected(value, agreement, by_chance, error, lower, upper, level, a)

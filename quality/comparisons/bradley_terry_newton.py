@@ -16,7 +16,7 @@ from scipy.sparse import coo_array
 
 from quality.argument_types import check_arguments
 from quality.comparisons.comparison_table import LEFT, RIGHT, TIE, Comparisons
-from quality.comparisons.judged_pass import judge_pass, score_pass
+from quality.comparisons.judged_pass import judge_pass, marginal_information, score_pass
 from quality.labels import freeze_arrays
 
 __all__ = ["BradleyTerry", "Climbed", "Rows", "bradley_terry", "climb_scores", "rows_of"]
@@ -57,7 +57,7 @@ class BradleyTerry:
     score
         Log strength of each item; the scores add up to 0.
     covariance
-        Of the scores, from the information of the model.
+        Of the scores, from the information of the model; the tie parameter is not known either.
     tie
         Log of Davidson's tie parameter; minus infinity where ties do not occur or do not count.
     log_likelihood
@@ -145,13 +145,15 @@ def bradley_terry(
     judge[:, 2] = np.log(max(np.mean(rows.outcome == TIE), 1e-3)) if counts_ties else NEVER
     score, n_iter, converged = np.zeros(n_items), 0, False
     while n_iter < max_iter and not converged:
-        risen, _, inverse, likelihood = climb_scores(rows, score, judge, precision)
+        risen, information, inverse, likelihood = climb_scores(rows, score, judge, precision)
         moved = float(np.abs(risen - score).max(initial=0.0))
         if counts_ties:
             step = _tie_step(rows, risen, judge)
             judge[:, 2] += step
             moved = max(moved, abs(step))
         score, n_iter, converged = risen, n_iter + 1, moved <= tol
+    if counts_ties:
+        inverse = _with_tie_unknown(rows, score, judge, information, precision)
     centred = np.eye(n_items) - 1 / n_items
     covariance = centred @ inverse @ centred
     score = score - score.mean()
@@ -240,9 +242,33 @@ def _tie_step(
     rows: Rows, score: Float64[np.ndarray, " items"], judge: Float64[np.ndarray, "workers 3"]
 ) -> float:
     """Return the Newton step of the one log tie parameter that all workers share."""
+    slope, information = _about_tie(rows, score, judge)
+    return float(np.clip(slope / information, -1, 1))
+
+
+def _about_tie(
+    rows: Rows, score: Float64[np.ndarray, " items"], judge: Float64[np.ndarray, "workers 3"]
+) -> tuple[float, float]:
+    """Return the slope and the information of the log tie parameter given the scores."""
     gradient, information = np.zeros((len(judge), 3)), np.zeros((len(judge), 3, 3))
     judge_pass(*rows, score, judge, gradient, information)
-    return float(np.clip(gradient[:, 2].sum() / information[:, 2, 2].sum(), -1, 1))
+    return float(gradient[:, 2].sum()), float(information[:, 2, 2].sum())
+
+
+def _with_tie_unknown(
+    rows: Rows,
+    score: Float64[np.ndarray, " items"],
+    judge: Float64[np.ndarray, "workers 3"],
+    information: Float64[np.ndarray, "items items"],
+    precision: float,
+) -> Float64[np.ndarray, "items items"]:
+    """Return the inverse of the scores' information less what not knowing the tie parameter costs."""
+    root, left = np.zeros((1, 3, 3)), information.copy()
+    root[0, 2, 2] = _about_tie(rows, score, judge)[1] ** -0.5
+    everybody = np.array([0, len(rows.worker)])  # all workers are one, as they judge alike
+    sides = rows.left, rows.right, rows.weight
+    marginal_information(everybody, *sides, score, judge[:1], root, left)
+    return _inverse(left, precision)
 
 
 def _by_ties(rows: Rows, ties: Ties) -> Rows:

@@ -122,7 +122,9 @@ class Comparisons:
     def weights(
         self, groups: Int[np.ndarray, " workers"] | None
     ) -> Float64[np.ndarray, " comparisons"]:
-        """Return each row's weight: one over the answers of its group to its question.
+        """Return each row's weight: one over the answers of its group to its question, 1 without a group.
+
+        Who answers a question several times on her own counts as often.
 
         Parameters
         ----------
@@ -141,7 +143,7 @@ class Comparisons:
         voter = voters(groups)[self.worker].astype(np.int64)
         both = np.stack([voter, self.question])
         _, place, count = np.unique(both, axis=1, return_inverse=True, return_counts=True)
-        return 1.0 / count[place.reshape(-1)]
+        return np.where(groups[self.worker] < 0, 1.0, 1.0 / count[place.reshape(-1)])
 
 
 @check_arguments

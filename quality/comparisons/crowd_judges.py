@@ -123,12 +123,13 @@ def crowd_bradley_terry(
     Raises
     ------
     ValueError
-        If there are more than 5,000 items, or no step.
+        If there are more than 5,000 items, no comparison, or no step.
 
     Notes
     -----
     **Guarantees.** Swapping the sides of all comparisons turns the positions' signs and changes
-    nothing else. Items without comparisons have score near 0 and the prior's variance.
+    nothing else. Items without comparisons have score near 0, and the prior's variance times the
+    dispersion, as all variances are.
 
     **Cost.** Two passes over the comparisons and a solution of items x items equations per iteration.
 
@@ -140,6 +141,8 @@ def crowd_bradley_terry(
     """
     if not max_iter >= 1:
         raise ValueError(f"max_iter must be >= 1, got {max_iter}")
+    if not len(comparisons.worker):
+        raise ValueError("there must be a comparison or more, got none")
     rows = rows_of(comparisons, groups)
     tell = counter(progress, "Comparisons", max_iter)
     n_items, n_workers = len(comparisons.items), len(comparisons.workers)

@@ -14,7 +14,7 @@ from jaxtyping import Float64, Int64
 from quality.argument_types import check_arguments
 from quality.labels import freeze_arrays
 
-__all__ = ["NextPairs", "next_pairs"]
+__all__ = ["NextPairs", "check_scores", "next_pairs"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -60,6 +60,12 @@ def next_pairs(
     n
         How many comparisons to choose, at least 1; a pair may come again.
 
+    Raises
+    ------
+    ValueError
+        If there are not two items, nothing is to be chosen, or a score or covariance is not finite or of
+        another shape.
+
     Notes
     -----
     **Guarantees.** Gains never rise from one pair to the next.
@@ -75,6 +81,7 @@ def next_pairs(
         raise ValueError(f"n must be at least 1, got {n}")
     if len(score) < 2:
         raise ValueError(f"there must be two items to compare, got {len(score)}")
+    check_scores(score, covariance)
     now, score = (np.array(one, dtype=np.float64) for one in (covariance, score))
     half = np.abs(score[:, None] - score[None, :]) / 2
     certain = 1 / (4 * np.cosh(half) ** 2)  # p (1 - p)
@@ -91,3 +98,19 @@ def next_pairs(
         now -= np.outer(along, along) * certain[i, j] / (1 + gain[i, j])
     pairs = np.array(chosen, dtype=np.int64)
     return NextPairs(pairs[:, 0].copy(), pairs[:, 1].copy(), np.array(gains))
+
+
+def check_scores(
+    score: Float64[np.ndarray, " items"], covariance: Float64[np.ndarray, "items items"]
+) -> None:
+    """Raise ValueError unless scores are finite, and the covariance is of them.
+
+    >>> check_scores(np.zeros(2), np.eye(2))
+    """
+    if score.ndim != 1 or covariance.shape != (len(score), len(score)):
+        raise ValueError(
+            f"covariance must be a square table of as many items as there are scores, got "
+            f"{covariance.shape} for scores of shape {score.shape}"
+        )
+    if not (np.isfinite(score).all() and np.isfinite(covariance).all()):
+        raise ValueError("score and covariance must be finite, got NaN or infinity")

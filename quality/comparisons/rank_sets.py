@@ -12,10 +12,12 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from quality.argument_types import check_arguments
+from quality.comparisons.pair_choice import check_scores
 from quality.labels import freeze_arrays
 
 __all__ = ["RankIntervals", "rank_intervals"]
 
+ROUNDING = 1e-9  # of the draws expected beyond the level
 BLOCK = 64  # draws at a time: all differences of all items are held
 
 
@@ -67,14 +69,15 @@ def rank_intervals(
     level
         Probability that all intervals hold at once, above 0 and below 1.
     n_draws
-        Draws of the scores' error.
+        Draws of the scores' error; one or more must be expected beyond the level.
     rng
         Source of the draws.
 
     Raises
     ------
     ValueError
-        If a number is out of its range, or a score or covariance is not finite.
+        If a number is out of its range, the draws are too few for the level, or a score or covariance is
+        not finite or of another shape.
 
     Notes
     -----
@@ -91,9 +94,14 @@ def rank_intervals(
         raise ValueError(f"level must be above 0 and below 1, got {level}")
     if not n_draws >= 1:
         raise ValueError(f"n_draws must be >= 1, got {n_draws}")
+    if (
+        n_draws * (1 - level) < 1 - ROUNDING
+    ):  # the quantile would be the largest of all draws at most
+        raise ValueError(
+            f"n_draws must be >= 1 / (1 - level) = {1 / (1 - level):,.0f} at level {level}, got {n_draws}"
+        )
+    check_scores(score, covariance)
     score, covariance = (np.asarray(one, dtype=np.float64) for one in (score, covariance))
-    if not (np.isfinite(score).all() and np.isfinite(covariance).all()):
-        raise ValueError("score and covariance must be finite, got NaN or infinity")
     n = len(score)
     variance = np.diagonal(covariance)
     error = np.sqrt(np.maximum(variance[:, None] + variance[None, :] - 2 * covariance, 0.0))

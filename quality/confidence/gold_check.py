@@ -88,7 +88,7 @@ def reliability(
     Raises
     ------
     ValueError
-        If there are no tasks, or a confidence lies outside [0, 1].
+        If there are no tasks, a confidence lies outside [0, 1], or `right` is not one truth value per task.
 
     Notes
     -----
@@ -117,6 +117,10 @@ def reliability(
         raise ValueError("confidence must be of one task or more, got none")
     if not np.all((confidence >= 0) & (confidence <= 1)):
         raise ValueError("confidence must lie in [0, 1], got others")
+    if not (right.dtype == np.bool_ and right.shape == confidence.shape == (n,)):
+        raise ValueError(
+            f"right must be {n} truth values, one per task, got {right.dtype} of shape {right.shape}"
+        )
     place = _bins(confidence)
     count = np.bincount(place, minlength=BINS)
     held = np.flatnonzero(count)

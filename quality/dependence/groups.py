@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float64, Int, Int32, Int64
-from scipy.special import log_ndtr
+from scipy.special import betaincinv, log_ndtr, ndtr
 
 from quality.aggregation import one_coin_by_shards, posterior_of_shard
 from quality.argument_types import check_arguments
@@ -45,6 +45,7 @@ MIN_GOLD = 50  # tasks of known truth on which a group's errors are compared the
 LOOKS_WRONG = 2.0  # standard errors by which agreement on wrong-looking answers must exceed chance
 LEAST_WRONG = 1.0  # agreements on wrong-looking answers beyond chance: of less no error is known
 QUANTILE = 1.6448536269514722  # of the normal law: intervals of 90 %
+SAME = 1e-9  # spread over tasks, relative, below which all show the same: what is left is rounding
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -60,7 +61,8 @@ class DependentGroups:
         Of each group: the share of answers that two members have from one source, which raises
         their agreement from what is expected of workers on their own to 1, and its 90 % interval;
         with at least 50 gold tasks the mean correlation of two members' errors there, unless no two
-        who err met on one. 0 with the interval [0, 1] where no task shows it.
+        who err met on one. 0 with the interval [0, 1] where no task shows it. Where all tasks show the
+        same, as of members who always agree, the interval is by their number.
     effective, effective_interval
         Workers on their own whom a group is worth, m / (1 + (m - 1) copied), and its 90 % interval.
     p_value
@@ -269,7 +271,7 @@ def _n_labels(shard: LabelShard, _: object) -> Sums:
 
 def _model_codes(models: Int[np.ndarray, " models"] | None, n_workers: int) -> np.ndarray:
     known = np.zeros(0, dtype=np.int64) if models is None else np.unique(models)
-    if len(known) and not (known[0] >= 0 and known[-1] < n_workers):
+    if len(known) and not (known.dtype.kind in "iu" and known[0] >= 0 and known[-1] < n_workers):
         raise ValueError(f"models must be worker codes from 0 to {n_workers - 1}")
     return known
 
@@ -446,12 +448,14 @@ def _result(
     copied = sums.excess / left
     spread = sums.excess2 - 2 * copied * sums.product + copied**2 * sums.left2
     error = QUANTILE * np.sqrt(np.maximum(spread, 0.0)) / left
+    one, other = groups[fit.pair].T
+    inside = (one == other) & (one >= 0) & fit.judged
+    alike = spread <= SAME * sums.left2  # each task shows the same
+    error[alike] = _unseen(fit, one[inside], inside, sums)[alike]
     error[sums.left == 0] = 1.0  # no evidence
     share, low, high = (
         np.clip(value, 0.0, 1.0) for value in (copied, copied - error, copied + error)
     )
-    one, other = groups[fit.pair].T
-    inside = (one == other) & (one >= 0) & fit.judged
     return DependentGroups(
         group=groups,
         copied=share,
@@ -469,6 +473,21 @@ def _result(
         expected=fit.n_common[inside] * fit.expected[inside],
         pair_p_value=np.exp(log_ndtr(-fit.z[inside])),
     )
+
+
+def _unseen(
+    fit: PairFit, code: np.ndarray, inside: np.ndarray, sums: Evidence
+) -> Float64[np.ndarray, " groups"]:
+    """Return how far off each group's share copied may be although no task shows another.
+
+    Jeffreys' limit for an answer that none of as many tasks gave, over the agreement that is not
+    expected anyway; the whole share where no pair has enough common tasks.
+    """
+    apart = fit.n_common[inside] * (1.0 - fit.expected[inside])
+    total, left = (np.bincount(code, x, len(sums.left)) for x in (fit.n_common[inside], apart))
+    n_tasks = sums.left**2 / np.maximum(sums.left2, 1e-300)  # as many of equal weight
+    limit = betaincinv(0.5, n_tasks + 0.5, ndtr(QUANTILE))
+    return np.asarray(np.divide(limit * total, left, out=np.ones(len(total)), where=left > 0))
 
 
 def _p_values(fit: PairFit, code: np.ndarray, inside: np.ndarray, size: np.ndarray) -> np.ndarray:

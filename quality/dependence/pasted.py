@@ -106,7 +106,7 @@ def pasted_answers(
     Raises
     ------
     ValueError
-        If `reference` is not one class code per task.
+        If there are no labels, or `reference` is not one class code per task.
 
     Notes
     -----
@@ -148,6 +148,8 @@ def pasted_answers(
     """
     if reference is not None:
         _check_reference(labels, reference)
+    if not labels.n_labels:
+        raise ValueError("labels must be of one task or more, got none")
     crowd = _Crowd(labels)
     if labels.n_workers <= FEW:
         return _of_few(labels, crowd, reference)

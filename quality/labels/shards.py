@@ -64,6 +64,11 @@ class LabelShard:
     n_workers, n_classes
         Of the whole table.
 
+    Raises
+    ------
+    ValueError
+        If a code is out of its range, or the rows are not those of the tasks: loops index by them.
+
     Examples
     --------
     >>> from quality import encode
@@ -82,6 +87,23 @@ class LabelShard:
 
     def __post_init__(self) -> None:
         freeze_arrays(self)
+        start, n = self.task_start, len(self.label)
+        ends = len(start) == len(self.gold) + 1 and (start[0], start[-1]) == (0, n)
+        if not (ends and len(self.worker) == n and (start[1:] >= start[:-1]).all()):
+            raise ValueError(
+                f"task_start must be {len(self.gold) + 1} ends that ascend from 0 to the number of rows, got "
+                f"{len(start)} for {n} labels by {len(self.worker)} workers' codes"
+            )
+        self._check_codes("worker", 0, self.n_workers)
+        self._check_codes("label", 0, self.n_classes)
+        self._check_codes("gold", -1, self.n_classes)
+
+    def _check_codes(self, name: str, least: int, number: int) -> None:
+        codes = getattr(self, name)
+        if len(codes) and not (codes.min() >= least and codes.max() < number):
+            raise ValueError(
+                f"{name} must be codes from {least} to {number - 1}, got {codes.min()} to {codes.max()}"
+            )
 
     def __repr__(self) -> str:
         last = self.first_task + self.n_tasks - 1

@@ -127,7 +127,10 @@ def weighted_of_named(
     """
     check_weight(labels, weight)
     if groups is not None:
-        labels, weight = labels.merge_workers(groups), weights_of_voters(weight, groups)
+        labels = labels.keep_workers(weight > 0).merge_workers(
+            groups
+        )  # the others have no say in it
+        weight = weights_of_voters(weight, groups)
     named = name_classes(labels)
     scaled = weight.astype(np.float64) / max(float(weight.max(initial=0.0)), np.finfo(float).tiny)
     support = np.bincount(named.entry, scaled[labels.worker], len(named.code))

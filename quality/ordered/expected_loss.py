@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 from jaxtyping import Bool, Float64, Int16
 
-from quality.aggregation import TIE, decide
+from quality.aggregation import TIE, check_distributions, decide
 from quality.argument_types import check_arguments
 
 __all__ = ["LOSSES", "Decision", "Loss", "least_loss", "loss_table"]
@@ -55,6 +55,11 @@ def least_loss(posterior: Float64[np.ndarray, "tasks classes"], loss: Loss) -> D
         ``zero_one`` gives the likeliest class, ``absolute`` a median, ``squared`` the class next to
         the mean.
 
+    Raises
+    ------
+    ValueError
+        If a row of `posterior` is no distribution, or the loss has another name.
+
     Notes
     -----
     **Guarantees.** No other class has a smaller expected loss, up to 1e-12 times the largest loss.
@@ -66,8 +71,9 @@ def least_loss(posterior: Float64[np.ndarray, "tasks classes"], loss: Loss) -> D
     >>> least_loss(np.array([[0.5, 0.0, 0.5]]), "absolute")
     Decision(label=array([0], dtype=int16), tied=array([ True]))
     """
-    n_classes = posterior.shape[1]
+    check_distributions(posterior)
     loss_table(loss, 1)  # an unknown name is refused
+    n_classes = posterior.shape[1]
     if loss == "zero_one":
         return Decision(*decide(posterior))
     places = np.arange(n_classes)

@@ -84,9 +84,10 @@ class OrderFit(Result):
 def order_fit(labels: CrowdLabels) -> OrderFit:
     """Test whether the labels show the order of ``labels.classes``.
 
-    Two workers who disagree about a task name two classes. Across each boundary of the order the
-    share of such pairs that are its two neighbours is compared with what it would be if the classes
-    were as popular as they are and confused alike.
+    Two workers who disagree about a task name two classes. Across each boundary of the order the share of
+    such pairs that are its two neighbours is compared with what it would be if no class were like another:
+    if errors fell on all classes alike, and if they fell on each as often as it is given. What is
+    returned is the comparison that shows less; nothing, where one speaks for the order and one against.
 
     Parameters
     ----------
@@ -96,8 +97,9 @@ def order_fit(labels: CrowdLabels) -> OrderFit:
     Notes
     -----
     **Guarantees.** The order of rows and names of workers do not matter; turning the order round turns
-    `lift` and `z` round. Of classes that are confused alike the verdict is ``shown`` with probability
-    .01 at most (it needs every boundary), where tasks are many.
+    `lift` and `z` round. Of classes of any frequencies, on which errors fall alike or as often as they
+    are given, the verdict is ``shown`` with probability .01 at most (it needs every boundary), where tasks
+    are many.
 
     **Limits.** Classes without an order may look ordered: where those in the middle are confused more
     with everything, or each happens to be most like the next. No truth is used: an order that
@@ -109,21 +111,47 @@ def order_fit(labels: CrowdLabels) -> OrderFit:
     n_labels = count.sum(axis=1)
     count, n_labels = count[n_labels > 1], n_labels[n_labels > 1]
     share = count.sum(axis=0) / max(count.sum(), 1.0)
+    pairs = (count * (n_labels[:, np.newaxis] - count) / (n_labels - 1)[:, np.newaxis]).sum()
+    nulls = _chances(share, float(pairs) / max(count.sum(), 1.0))
     lift, z = np.zeros(labels.n_classes - 1), np.zeros(labels.n_classes - 1)
     below = np.cumsum(count, axis=1)
     for at in range(labels.n_classes - 1):
         # a task of n labels has n - 1 pairs for each label: each label counts once
         near = count[:, at] * count[:, at + 1] / (n_labels - 1)
         across = below[:, at] * (n_labels - below[:, at]) / (n_labels - 1)
-        far, low = across - near, share[: at + 1].sum()
-        near_chance = share[at] * share[at + 1]
-        far_chance = low * (1.0 - low) - near_chance
-        if not (near_chance > 0 and far_chance > 1e-12):
-            continue
-        expected = near_chance / (near_chance + far_chance)
-        score = near - expected * across
-        spread = float(np.sqrt((score**2).sum()))
-        z[at] = score.sum() / spread if spread else 0.0
-        odds = (near.sum() + 0.5) / (far.sum() + 0.5)
-        lift[at] = float(np.log(odds * far_chance / near_chance))
+        found = [_compared(near, across, chance, at) for chance in nulls]
+        least = min(found, key=lambda one: abs(one[1]))
+        if np.ptp(np.sign([one[1] for one in found])) < 2:
+            lift[at], z[at] = least
     return OrderFit(labels.classes, lift, z)
+
+
+def _chances(
+    share: Float64[np.ndarray, " classes"], disagreement: float
+) -> tuple[Float64[np.ndarray, "classes classes"], ...]:
+    """Return how often two labels of a task are each pair of classes, by errors that know no order.
+
+    Up to a factor, s_i s_j where an error falls on a class as often as it is given; and s_i + s_j - e where
+    each wrong class has the same chance e, of which k classes disagree in e (k - 1) (2 - k e) of all pairs.
+    """
+    k = len(share)
+    root = np.sqrt(max(1.0 - disagreement * k / max(k - 1, 1), 0.0))
+    even = np.add.outer(share, share) - min((1.0 - root) / k, float(share.min()))
+    return np.outer(share, share), even
+
+
+def _compared(
+    near: Float64[np.ndarray, " tasks"],
+    across: Float64[np.ndarray, " tasks"],
+    chance: Float64[np.ndarray, "classes classes"],
+    at: int,
+) -> tuple[float, float]:
+    """Return lift and z of a boundary under one law of chance; 0 where there is no evidence."""
+    near_chance = float(chance[at, at + 1])
+    far_chance = float(chance[: at + 1, at + 1 :].sum()) - near_chance
+    if not (near_chance > 0 and far_chance > 1e-12):
+        return 0.0, 0.0
+    score = near - near_chance / (near_chance + far_chance) * across
+    spread = float(np.sqrt((score**2).sum()))
+    odds = (near.sum() + 0.5) / ((across - near).sum() + 0.5)
+    return float(np.log(odds * far_chance / near_chance)), score.sum() / spread if spread else 0.0

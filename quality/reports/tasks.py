@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int, Int16, Int32, Int64, Shaped
 
-from quality.aggregation import TIE, decide
+from quality.aggregation import TIE, check_distributions, decide
 from quality.argument_types import check_arguments
 from quality.labels import CrowdLabels, NamedPosterior, freeze_arrays, name_classes
 
@@ -219,11 +219,10 @@ def check_posterior(
     if posterior.shape != shape:
         raise ValueError(f"posterior must have shape {shape}, got {posterior.shape}")
     if isinstance(posterior, NamedPosterior):
-        sound = posterior.is_sound()
+        if not posterior.is_sound():
+            raise ValueError("posterior must hold rows of probabilities adding up to 1, got others")
     else:
-        sound = bool(np.all(posterior >= 0) and np.allclose(posterior.sum(axis=1), 1))
-    if not sound:
-        raise ValueError("posterior must hold rows of probabilities adding up to 1, got others")
+        check_distributions(posterior)
 
 
 def _margin(posterior: np.ndarray) -> Float64[np.ndarray, " tasks"]:

@@ -13,6 +13,7 @@ from quality.labels import CrowdLabels, NamedPosterior, bring_near, check_gold, 
 from quality.matching import conflict_graph, conflict_tasks, load_levels
 from quality.parallel import Progress, counter
 from quality.reports.agreement import worker_agreement
+from quality.reports.tasks import check_posterior
 from quality.reports.timing import response_times
 from quality.reputation import (
     Filtered,
@@ -126,7 +127,8 @@ def worker_report(
     Raises
     ------
     ValueError
-        If an argument does not fit the labels in shape, or a time is below 0.
+        If an argument does not fit the labels in shape, a row of `posterior` is no distribution, or a
+        time is below 0.
 
     Examples
     --------
@@ -206,9 +208,7 @@ def _check_shapes(
     if filtered.keep.shape != (labels.n_workers,):
         given = len(filtered.keep)
         raise ValueError(f"filtered must be about {labels.n_workers} workers, got {given}")
-    shape = (labels.n_tasks, labels.n_classes)
-    if posterior.shape != shape:
-        raise ValueError(f"posterior must have shape {shape}, got {posterior.shape}")
+    check_posterior(labels, posterior)
 
 
 def _reasons(

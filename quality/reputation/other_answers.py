@@ -11,7 +11,7 @@ the labels, whatever the number of classes.
 """
 
 from dataclasses import dataclass
-from math import exp
+from math import exp, isqrt
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int16, Int32, Int64
@@ -149,10 +149,11 @@ class OtherAnswers:
         return int(np.diff(self.answers.start).max(initial=0)) + 1
 
     @property
-    def largest(self) -> int:
-        """The most labels of a task."""
+    def most_penalties(self) -> int:
+        """The most penalties that one label may get: each is of another number of labels of the task."""
         n_before = np.concatenate([[0], np.cumsum(self.answers.count)])
-        return int(np.diff(n_before[self.answers.start]).max(initial=1))
+        largest = int(np.diff(n_before[self.answers.start]).max(initial=1))
+        return min(self.most_terms, isqrt(2 * largest) + 3)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -194,9 +195,9 @@ class GradedAnswers:
         return self.n_classes
 
     @property
-    def largest(self) -> int:
-        """The most labels of a task."""
-        return int(np.bincount(self.task).max(initial=1))
+    def most_penalties(self) -> int:
+        """The most penalties that one label may get: each class may be another distance from the others."""
+        return self.n_classes
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,7 +20,7 @@ array([1. , 1. , 1. , 0.5])
 """
 
 from dataclasses import dataclass
-from math import ceil, inf, isqrt
+from math import ceil, inf
 
 import numpy as np
 from jaxtyping import Float64, Int32, Int64
@@ -237,8 +237,7 @@ class _Work:
         """Make room for the workers asked."""
         most_terms = others.most_terms
         terms = (np.empty(most_terms) for _ in range(3))
-        # penalties of one task are of different numbers of labels, which add up to its own
-        n_penalties = min(most_terms, isqrt(2 * others.largest) + 3)
+        n_penalties = others.most_penalties
         longest = int(np.diff(asked.start)[few].max(initial=0))
         most = int(min(float(n_penalties) ** longest, max(most, COARSEST)))
         size = most, most * n_penalties + 1  # and what stands behind the last

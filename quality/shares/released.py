@@ -108,7 +108,7 @@ def noisy_shares(
     Raises
     ------
     ValueError
-        If a number is out of its range.
+        If a number is out of its range, or a table of another shape.
 
     Notes
     -----
@@ -138,6 +138,20 @@ def noisy_shares(
        Journal of the American Statistical Association 68 (1973).
     """
     k = _check(counts, difference, n_tasks, n_gold, level)
+    of_noises = {
+        "count_covariance": count_covariance,
+        "difference_covariance": difference_covariance,
+    }
+    for name, covariance in of_noises.items():
+        if not (covariance.shape == (k, k) and np.isfinite(covariance).all()):
+            raise ValueError(
+                f"{name} must be {k} x {k} finite numbers, got shape {covariance.shape}"
+            )
+    if not np.isfinite([n_wrong, count_kurtosis, difference_kurtosis]).all():
+        raise ValueError(
+            f"n_wrong and kurtoses must be finite, got n_wrong={n_wrong}, count_kurtosis={count_kurtosis}, "
+            f"difference_kurtosis={difference_kurtosis}"
+        )
     consensus, bias = counts / n_tasks, difference / n_gold
     wrong = (np.clip(n_wrong, LEAST_WRONG, n_gold * (1 - 1 / k)) + LEAST_WRONG) / (n_gold + 1)
     of_counts = count_covariance / n_tasks**2

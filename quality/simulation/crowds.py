@@ -77,7 +77,7 @@ def power_law_assignment(
     n_tasks, n_workers, labels_per_task
         Sizes, at least 1; `labels_per_task` is at most `n_workers`.
     exponent
-        0 makes all workers alike; at least 0.
+        0 makes all workers alike; at least 0 and finite.
     rng
         Source of randomness.
 
@@ -93,17 +93,23 @@ def power_law_assignment(
     Assignment(300 labels, 100 tasks, 20 workers)
     """
     _check_sizes(n_tasks, n_workers, labels_per_task)
-    if not exponent >= 0:
-        raise ValueError(f"exponent must be >= 0, got exponent={exponent}")
-    share = np.cumsum(rng.permutation(np.arange(1.0, n_workers + 1) ** -exponent))
-    worker = np.empty((n_tasks, labels_per_task), dtype=np.int64)
+    if not 0 <= exponent < np.inf:
+        raise ValueError(f"exponent must be >= 0 and finite, got exponent={exponent}")
+    order, rank = rng.permutation(n_workers), np.arange(1.0, n_workers + 1)
+    share = np.cumsum((rank**-exponent)[order])
+    log_weight = -min(exponent, 1e300) * np.log(rank)[order]  # beyond, it overflows
+    worker, max_rounds = np.empty((n_tasks, labels_per_task), dtype=np.int64), MAX_ROUNDS
     for place in range(labels_per_task):
-        pending = np.arange(n_tasks)
-        while len(pending):  # a worker who was asked for this task before is replaced
+        pending, n_rounds = np.arange(n_tasks), 0
+        while len(pending) and n_rounds < max_rounds:  # who was asked before is replaced
             draw = np.searchsorted(share, rng.random(len(pending)) * share[-1], side="right")
             worker[pending, place] = np.minimum(draw, n_workers - 1)
             again = worker[pending, :place] == worker[pending, place, np.newaxis]
-            pending = pending[again.any(axis=1)]
+            pending, n_rounds = pending[again.any(axis=1)], n_rounds + 1
+        for at in pending:  # few have nearly all the weight: the largest key has the same law
+            key = log_weight + rng.gumbel(size=n_workers)
+            key[worker[at, :place]] = -np.inf
+            worker[at, place], max_rounds = np.argmax(key), 1
     task = np.repeat(np.arange(n_tasks), labels_per_task)
     return Assignment(worker.ravel(), task, n_workers, n_tasks)
 
@@ -156,6 +162,7 @@ def _check_sizes(n_tasks: int, n_workers: int, labels_per_task: int) -> None:
         raise ValueError(f"{message}, got labels_per_task={labels_per_task}")
 
 
+MAX_ROUNDS = 1_000  # of drawing one place of all tasks; ordinary crowds need far fewer
 LAG = 5  # tasks by which a copying worker is behind her model
 MISTAKES = 0.1  # share of the labels that she copies wrongly
 SEARCH_STEPS = 200  # of the search for the workers on whom most tasks rest
@@ -250,8 +257,7 @@ def _uniform(
 ) -> np.ndarray:
     """Give always the same class, each worker her own."""
     favourite = rng.integers(n_classes, size=rows.n_workers)
-    label: np.ndarray = favourite[rows.worker]
-    return label
+    return np.asarray(favourite[rows.worker])
 
 
 def _colluding(
@@ -259,16 +265,12 @@ def _colluding(
 ) -> np.ndarray:
     """Follow one script for all of them, drawn independently of the tasks."""
     script = rng.integers(n_classes, size=rows.n_tasks)
-    label: np.ndarray = script[rows.task]
-    return label
+    return np.asarray(script[rows.task])
 
 
 STRATEGIES: Mapping[str, Strategy] = {
-    "random": _random,
-    "malicious": _malicious,
-    "uniform": _uniform,
-    "colluding": _colluding,
-}
+    "random": _random, "malicious": _malicious, "uniform": _uniform, "colluding": _colluding,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -27,7 +27,7 @@ from jaxtyping import Bool, Float, Float64, Int, Int16, Int64
 from quality.aggregation import Consensus, Result, decide
 from quality.argument_types import check_arguments
 from quality.choice import folds, meanings
-from quality.labels import CrowdLabels, freeze_arrays
+from quality.labels import CrowdLabels, check_gold, freeze_arrays
 
 __all__ = ["HeldOut", "JoinedVoice", "hold_labels_out", "join_voice"]
 
@@ -185,7 +185,8 @@ def join_voice(
     Raises
     ------
     ValueError
-        If `probabilities` are not one positive row per task that adds up to 1.
+        If `probabilities` are not one positive row per task that adds up to 1, or gold is not one code per
+        task.
 
     Notes
     -----
@@ -212,6 +213,7 @@ def join_voice(
     JoinedVoice(60 tasks, not heard)
     """
     _check(probabilities, consensus)
+    known = check_gold(gold, *consensus.posterior.shape) >= 0
     log_voice = np.log(probabilities / probabilities.mean(axis=0))
     voice, crowd, gain, evidence = _weights(log_voice, held_out)
     if not evidence > EVIDENCE:
@@ -219,8 +221,7 @@ def join_voice(
         return JoinedVoice(*own, 0.0, 1.0, gain, evidence, 0.0)
     log_crowd = np.log(np.maximum(consensus.posterior, FLOOR))
     posterior = _joined(log_crowd, log_voice, crowd, voice)
-    if gold is not None:
-        posterior[gold >= 0] = consensus.posterior[gold >= 0]
+    posterior[known] = consensus.posterior[known]
     label, tied = decide(posterior)
     worth = _worth(log_voice[held_out.task], held_out)
     return JoinedVoice(posterior, label, tied, voice, crowd, gain, evidence, worth)

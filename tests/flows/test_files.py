@@ -204,6 +204,15 @@ def test_a_file_in_a_folders_place_is_one_sentence(tmp_path: Path, name: str) ->
     assert (tmp_path / "file").read_text() == "mine"
 
 
+@pytest.mark.skipif(
+    not Path("/proc/self").exists(), reason="no folder that is there and never writable"
+)
+def test_a_folder_in_which_nothing_can_be_written_is_no_folder_for_results() -> None:
+    """It is found before what it is for is paid."""
+    with pytest.raises(OutputError, match="/proc/self cannot be a folder for results"):
+        output_folder(Path("/proc/self"))
+
+
 def test_a_full_disk_leaves_what_was_there(tmp_path: Path) -> None:
     def full(aside: Path) -> None:
         write("half", aside)

@@ -177,6 +177,34 @@ def test_other_settings_or_another_version_are_something_new(
     assert nothing_new(settings) is None
 
 
+def test_a_campaign_that_was_moved_whole_or_keeps_fewer_runs_is_nothing_new(
+    campaign: tuple[Settings, RunResult], tmp_path: Path
+) -> None:
+    settings, _ = campaign
+    moved = shutil.copytree(settings.runs.parent, tmp_path / "moved")
+    path = moved / "settings.toml"
+    path.write_text("keep_runs = 20\n" + path.read_text())
+    found = nothing_new(load_settings(path))
+    assert found is not None
+    assert found.folder.parent == moved / "runs"
+    (moved / "labels.csv").rename(moved / "others.csv")
+    path.write_text(path.read_text().replace("labels.csv", "others.csv"))
+    assert nothing_new(load_settings(path)) is None
+
+
+def test_a_run_is_whole_though_older_ones_cannot_be_pruned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_small_campaign(tmp_path)
+    path.write_text('name = "bare"\nkeep_runs = 1\n[input]\nlabels = "labels.csv"\n')
+
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("flows.pipeline.prune_runs", refused)
+    assert run_pipeline(load_settings(path)).report.is_file()
+
+
 @pytest.mark.prefect
 def test_as_a_prefect_flow_a_run_has_the_same_bytes_and_pays_nothing(
     campaign: tuple[Settings, RunResult], monkeypatch: pytest.MonkeyPatch

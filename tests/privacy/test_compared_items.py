@@ -40,10 +40,13 @@ def test_points_add_up_to_twice_the_number_of_comparisons() -> None:
     assert LatticeLaplace(1.0).event(query).cost().epsilon == 1
 
 
+@pytest.mark.refusal
 @pytest.mark.parametrize(
     ("given", "said"),
     [
         ((LEFT, RIGHT, np.array([0, 0, 0, 3])), "outcomes must be 0, 1 or 2"),
+        ((LEFT, RIGHT, np.zeros(4)), "items and outcomes must be integer codes"),
+        ((LEFT / 2, RIGHT, np.zeros(4, np.int64)), "items and outcomes must be integer codes"),
         ((LEFT, LEFT, np.zeros(4, np.int64)), "two different ones"),
         ((LEFT, RIGHT + 1, np.zeros(4, np.int64)), "codes below 3"),
         ((LEFT[:0], RIGHT[:0], LEFT[:0]), "rows of left, right and outcome"),

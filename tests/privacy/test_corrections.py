@@ -1,5 +1,6 @@
 """Corrections by gold: what one neighbour can move, unit by unit, and how they are drawn."""
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
@@ -12,7 +13,6 @@ from privacy import (
     Query,
     Unit,
     UnitError,
-    class_counts,
     draw_releases,
     gold_corrections,
 )
@@ -110,15 +110,17 @@ def test_a_difference_adds_up_to_nothing_and_right_and_wrong_to_the_gold_tasks()
     )
 
 
-def test_groups_with_gold_are_parts_of_the_partition_of_the_class_counts() -> None:
+def test_groups_with_gold_are_parts_of_a_partition_of_the_gold_tasks() -> None:
     label, group = np.array([0, 1, 2, 0]), np.array([0, 0, 1, 1])
-    about = {"dataset": "toy", "n_classes": 3, "group_names": ("a", "b"), "unit": Unit.ROW}
-    counts = class_counts(
-        label, group, n_groups=2, local=False, tasks=[f"t{j}" for j in range(4)], **about
-    )
     (found,) = ask(label, [-1, -1, 2, 1], group, names=("a", "b"), unit=Unit.ROW)
-    assert found.part == counts[1].part
-    assert found.n == 2
+    assert found.part is not None
+    assert (found.part.name, found.n) == ("b", 2)
+    first, other = (
+        ask(label, gold, group, names=("a", "b"), unit=Unit.ROW)
+        for gold in ([0, -1, 2, -1], [-1, 1, 2, -1])
+    )
+    assert len({one.part.partition for one in (found, *first, *other) if one.part is not None}) == 3
+    assert first[0].part != other[0].part
 
 
 def test_both_sums_of_a_draw_are_exact() -> None:
@@ -215,3 +217,10 @@ def test_two_classes_are_enough_and_all_labels_may_be_wrong() -> None:
         gold_corrections(
             table[1], table[1], table[2], n_classes=1, tasks=("t1", "t2", "t3"), **about
         )
+
+
+def test_the_loss_of_a_correction_of_one_moved_place_is_that_of_its_shorter_vector() -> None:
+    """Right and wrong are two entries: moved by 2 they lose more than a vector of three classes would."""
+    (query,) = ask([0, 1, 2, 2], [0, 1, 1, -1])
+    event = LatticeCorrection(1.0).event(replace(query, l1=2.0))
+    assert event.n_classes == 2

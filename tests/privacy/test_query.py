@@ -206,3 +206,21 @@ def test_a_partition_has_one_integer_for_each_task(cell):
     """Codes that were cut to integers gave two assignments one name, by which cells count as disjoint."""
     with pytest.raises(ValueError, match="cell must be one integer of 64 bits for each task, got"):
         partition_of("split", cell, tasks=["a", "b"])
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("part", "north", "part must be a Part, got str"),
+        ("publication", "2026-11", "publication must be a Publication, got str"),
+        ("l1", "2", "l1 must be a number, got str"),
+        ("l1", np.int64(2), "l1 must be a number, got int64"),
+    ],
+)
+def test_a_query_with_a_field_of_another_type_cannot_be_built(
+    field: str, value: object, message: str
+) -> None:
+    given = {"l1": 2.0, field: value}
+    with pytest.raises(TypeError, match=message):
+        Query("toy", "class counts", np.array([3, 1]), Unit.CONSENSUS_LABEL, n=4, **given)

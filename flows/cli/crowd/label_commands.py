@@ -111,7 +111,9 @@ def aggregate(
     ] = "zero_one",
     ignore_groups: Annotated[
         bool,
-        typer.Option("--ignore-groups", help="a vote also for each who does not answer on her own"),
+        typer.Option(
+            "--ignore-groups", help="count every worker, also those who do not answer on their own"
+        ),
     ] = False,
     duplicates: Repeated = "error",
     sep: Sep = None,

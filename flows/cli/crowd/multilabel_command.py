@@ -21,8 +21,10 @@ from flows.cli.publishing import (
     State,
     key_now,
     refuse_state_in,
+    refuse_unpublished,
 )
 from flows.cli.root import (
+    JSON_LISTS,
     AsJson,
     Encoding,
     Force,
@@ -56,6 +58,7 @@ __all__ = ["multilabel"]
     epilog='Example: `crowdassay multilabel answers.csv --split "|" --output consensus.csv`'
 )
 def multilabel(
+    context: typer.Context,
     answers: Annotated[
         Path,
         typer.Argument(
@@ -129,6 +132,7 @@ def multilabel(
         if not 0 < threshold < 1:
             raise SettingsError(f"--threshold must be above 0 and below 1, got {threshold:g}")
         inputs = inputs_of(answers, gold, tasks)
+        refuse_unpublished(context, publish)
         if publish is not None:
             refuse_state_in(publish, state)
         asked = _asked(
@@ -168,7 +172,7 @@ def multilabel(
             ("Classes", _class_rows(table, found)),
             ("Workers, who tell most first", _worker_rows(table, found)),
         ):
-            show_rows(title, header, rows, None, numbers=header[1:])
+            show_rows(title, header, rows, None, numbers=header[1:], all_by=JSON_LISTS)
         for line in _sentences(table, found, groups, nothing):
             print_line(line)
         if published is not None and publish is not None:
@@ -182,6 +186,9 @@ def _asked(
     tasks: Path | None,
     inputs: tuple[Path, ...],
     force: bool,
+    *,
+    max_labels: int,
+    threshold: float,
     **terms: Any,
 ) -> Callable[[MultiLabels, MultiLabelConsensus, Path], SetShares] | None:
     """Check what a publication needs, before anything is read; return how it is made and written."""
@@ -189,7 +196,7 @@ def _asked(
         return None
     from flows.report import SET_SHARES  # Jinja, for this option only
     from flows.settings import SettingsError
-    from flows.spending import ShareTerms, publish_set_shares
+    from flows.spending import PublicationTerms, publish_set_shares
 
     if classes is None:
         raise SettingsError(
@@ -203,7 +210,7 @@ def _asked(
         group = _task_groups(table, tasks)
         shares = publish_set_shares(
             state, _given_chance(table, found), table.tasks.astype(str), names, group,
-            ShareTerms(**terms),
+            PublicationTerms(**terms), max_labels=max_labels, threshold=threshold,
         )  # fmt: skip
         SET_SHARES.write(files, shares.public())
         return shares
@@ -256,7 +263,7 @@ def _published_sentences(shares: SetShares, folder: Path) -> list[str]:
     ]
     if shares.n_left_out:
         lines.append(
-            f"internal: {shares.n_left_out:,} labels beyond {shares.terms.max_labels} of a task do not count"
+            f"internal: {shares.n_left_out:,} labels beyond {shares.max_labels} of a task do not count"
         )
     if shares.n_stale:
         lines.append(

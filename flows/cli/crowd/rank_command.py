@@ -21,8 +21,10 @@ from flows.cli.publishing import (
     State,
     key_now,
     refuse_state_in,
+    refuse_unpublished,
 )
 from flows.cli.root import (
+    JSON_LISTS,
     AsJson,
     Encoding,
     Force,
@@ -50,6 +52,7 @@ __all__ = ["rank"]
 
 @app.command(epilog='Example: `crowdassay rank comparisons.csv --models "model-*" --next 10`')
 def rank(
+    context: typer.Context,
     comparisons: Annotated[
         Path,
         typer.Argument(
@@ -64,7 +67,8 @@ def rank(
         float, typer.Option(help="probability that all rank intervals hold at once")
     ] = 0.95,
     next_: Annotated[
-        int, typer.Option("--next", min=0, help="how many comparisons to propose next")
+        int,
+        typer.Option("--next", min=0, max=10_000, help="how many comparisons to propose next"),
     ] = 0,
     seed: Annotated[int, typer.Option(min=0, help="seed of the draws behind the intervals")] = 0,
     publish: Publish = None,
@@ -90,13 +94,13 @@ def rank(
     """
     import numpy as np  # these load numba and DuckDB, for this command only
 
-    from flows.settings import SettingsError
+    from flows.spending import check_rank_level
     from flows.tables import inputs_of, read_comparisons
     from quality import crowd_bradley_terry, dependent_groups, next_pairs, rank_intervals
 
     with mistakes():
-        if not 0 < level < 1:
-            raise SettingsError(f"--level must be above 0 and below 1, got {level:g}")
+        check_rank_level(level)
+        refuse_unpublished(context, publish)
         if publish is not None:
             refuse_state_in(publish, state)
         asked = _asked(
@@ -134,7 +138,10 @@ def rank(
         else:
             show_rows("Items", header, rows, written, numbers=header[1:], guard=guard)
             header, rows = _worker_rows(table, found)
-            show_rows("Workers, most informative first", header, rows, None, numbers=header[1:])
+            show_rows(
+                "Workers, most informative first", header, rows, None, numbers=header[1:],
+                all_by=JSON_LISTS,
+            )  # fmt: skip
             for line in _sentences(found, int((groups >= 0).sum()), models, pairs):
                 print_line(line)
             if published is not None and publish is not None:
@@ -149,13 +156,13 @@ def _asked(
     if publish is None:
         return None
     from flows.report import WIN_SHARES  # Jinja, for this option only
-    from flows.spending import WinTerms, publish_win_shares
+    from flows.spending import PublicationTerms, publish_win_shares
 
     terms["publication"] = key_now(terms["publication"])
     files = WIN_SHARES.files(publish, inputs=inputs, force=force)
 
     def publish_shares(table: Comparisons, state: Path) -> WinShares:
-        shares = publish_win_shares(state, table, WinTerms(**terms))
+        shares = publish_win_shares(state, table, PublicationTerms(**terms))
         WIN_SHARES.write(files, shares.public())
         return shares
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.cli.root import (
+    JSON_LISTS,
     SHOWN,
     Force,
     Quiet,
@@ -196,14 +197,16 @@ def _show_updates(
     screen = console()
     saved = time.monotonic()
     if as_json:
-        alarms: list[Alarm] = []
+        gathered: list[Alarm] = []  # of all blocks of a file that is read once
         for rows in updates:
             alarms = watcher.take(rows)
             if live:
                 _print_json(watcher, alarms)
+            else:
+                gathered += alarms
             saved = _save_in_time(watcher, state, saved)
         if not live:
-            _print_json(watcher, alarms)
+            _print_json(watcher, gathered)
         return
     if not (live and screen.is_terminal):
         for rows in updates:
@@ -258,4 +261,4 @@ def _print_table(watcher: LabelWatcher) -> None:
     from flows.watching import HEADER  # numba, for this command only
 
     title = f"Watched: {watcher.counts}; alarms first, then by reliability, least first"
-    show_rows(title, HEADER, watcher.rows(), None, numbers=NUMBERS)
+    show_rows(title, HEADER, watcher.rows(), None, numbers=NUMBERS, all_by=JSON_LISTS)

@@ -63,7 +63,7 @@ def runs(
     json_: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """List a campaign's runs: complete, running, cancelled, failed or dead, and why the newest failed."""
+    """List a campaign's runs: complete, running, cancelled, failed or died, and why the newest failed."""
     with mistakes():
         from flows.run import last_failure, list_runs  # the rooms, for this command only
         from flows.settings import load_settings

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.cli.root import AsJson, app, console, mistakes, waiting_for
+from flows.cli.root import AsJson, app, console, mistakes, refuse_dropped, waiting_for
 
 __all__ = ["audit", "backup", "budget", "ledger", "verify"]
 
@@ -27,6 +27,7 @@ State = Annotated[Path, typer.Argument(help="state folder, the one with ledger.s
     "`crowdassay budget state --preview settings.toml --tasks 2000`"
 )
 def budget(
+    context: typer.Context,
     state: State = Path("state"),
     raise_to: Annotated[
         float | None,
@@ -52,6 +53,11 @@ def budget(
     with mistakes():
         _refuse_apart(preview, raise_to=raise_to, tasks=tasks)
         if preview is not None:
+            refuse_dropped(
+                context,
+                ("dataset", "entries"),
+                "is of what was spent, and --preview of a run to come; leave it out",
+            )
             _preview(state, preview, n_tasks=tasks, as_json=json_)
             return
         statements = read_statements(state, dataset=dataset, raise_to=raise_to, entries=entries)
@@ -79,6 +85,7 @@ def _refuse_apart(preview: Path | None, *, raise_to: float | None, tasks: int | 
     "`crowdassay audit public_folder --unit row --draws 2000`"
 )
 def audit(
+    context: typer.Context,
     mechanism: Annotated[
         str,
         typer.Argument(help="a mechanism, or public_folder; an unknown name lists them all"),
@@ -105,6 +112,10 @@ def audit(
     """
     with mistakes():
         if mechanism == "public_folder":
+            claims = ("epsilon", "delta", "floor", "counts")
+            refuse_dropped(
+                context, claims, "is for a mechanism, not for public_folder; leave it out"
+            )
             from flows.cli.spending.folder_audit import (
                 folder_trial,  # the pipeline, for this choice only
             )
@@ -112,6 +123,7 @@ def audit(
             with waiting_for("audit") as progress:
                 found = folder_trial(unit=unit, draws=draws, level=level, progress=progress)
         else:
+            refuse_dropped(context, ("unit",), "is for public_folder; leave it out")
             from flows.spending import trial  # OpenDP, for this command only
 
             with waiting_for(f"{draws:,} releases of each of two neighbours"):

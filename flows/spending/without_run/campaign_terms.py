@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
@@ -16,34 +16,39 @@ from flows.settings import NAME, SettingsError
 from privacy import Ledger, Unit
 from privacy.accounting import price_text
 
-__all__ = ["Terms", "check_terms", "open_campaign"]
+__all__ = ["PublicationTerms", "check_terms", "open_campaign"]
 
 
-class Terms(Protocol):
-    """What every publication without a run is asked for; see :class:`ShareTerms`."""
+@dataclass(frozen=True, slots=True)
+class PublicationTerms:
+    """What every publication without a run is asked for.
 
-    @property
-    def campaign(self) -> str:
-        """Its name in the ledger."""
+    Parameters
+    ----------
+    campaign
+        Its name in the ledger: a run whose settings have this name spends the same budget.
+    epsilon
+        Price of this publication.
+    budget
+        The campaign's whole budget, declared by its first publication; None is what was declared.
+    publication
+        The key under which it is published once, whatever becomes of the data; None where it is known
+        by its counts.
+    level
+        That of the intervals.
+    begun
+        Whether the campaign must have begun before.
+    """
 
-    @property
-    def epsilon(self) -> float:
-        """Price of this publication."""
-
-    @property
-    def budget(self) -> float | None:
-        """The campaign's whole budget; None is what was declared."""
-
-    @property
-    def level(self) -> float:
-        """That of the intervals."""
-
-    @property
-    def begun(self) -> bool:
-        """Whether the campaign must have begun before."""
+    campaign: str
+    epsilon: float
+    budget: float | None = None
+    publication: str | None = None
+    level: float = 0.95
+    begun: bool = False
 
 
-def check_terms(terms: Terms) -> None:
+def check_terms(terms: PublicationTerms) -> None:
     """Raise SettingsError if a term is out of its range."""
     if not re.fullmatch(NAME, terms.campaign):
         raise SettingsError(
@@ -61,7 +66,9 @@ def check_terms(terms: Terms) -> None:
         )
 
 
-def open_campaign(ledger: Ledger, state: Path, terms: Terms, *, unit: Unit, n: int) -> float:
+def open_campaign(
+    ledger: Ledger, state: Path, terms: PublicationTerms, *, unit: Unit, n: int
+) -> float:
     """Return the campaign's budget, after declaring it if this is its first publication."""
     known = terms.campaign in ledger.datasets()
     if not known and terms.begun:

@@ -23,7 +23,11 @@ from jaxtyping import Float64, Int64, Shaped
 from flows.settings import SettingsError
 from flows.spending.account import LEDGER_URL, open_state
 from flows.spending.partitions import grow_partition
-from flows.spending.without_run.campaign_terms import check_terms, open_campaign
+from flows.spending.without_run.campaign_terms import (
+    PublicationTerms,
+    check_terms,
+    open_campaign,
+)
 from privacy import (
     LatticeLaplace,
     Ledger,
@@ -36,44 +40,9 @@ from privacy import (
 )
 from privacy.query import ONE_TASK
 
-__all__ = ["SetShares", "ShareTerms", "publish_set_shares"]
+__all__ = ["SetShares", "publish_set_shares"]
 
 UNIT = Unit.CONSENSUS_LABEL  # the model finds a task's classes from all answers together
-
-
-@dataclass(frozen=True, slots=True)
-class ShareTerms:
-    """What a publication is asked for.
-
-    Parameters
-    ----------
-    campaign
-        Its name in the ledger: a run whose settings have this name spends the same budget.
-    epsilon
-        Price of this publication.
-    max_labels
-        The most classes of a task that count; chosen without looking at the answers.
-    budget
-        The campaign's whole budget, declared by its first publication; None is what was declared.
-    publication
-        The key under which it is published once, whatever becomes of the data; None where it is known
-        by its counts.
-    threshold
-        A class holds where its probability is above this.
-    level
-        That of the intervals.
-    begun
-        Whether the campaign must have begun before.
-    """
-
-    campaign: str
-    epsilon: float
-    max_labels: int
-    budget: float | None = None
-    publication: str | None = None
-    threshold: float = 0.5
-    level: float = 0.95
-    begun: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,6 +51,8 @@ class SetShares:
 
     Parameters
     ----------
+    terms, max_labels, threshold
+        What it was asked for.
     groups, classes
         Names of rows and columns.
     n
@@ -90,17 +61,19 @@ class SetShares:
         Released counts; shares in [0, 1], and the ends of intervals that cover the noise.
     half_width, scale
         By how many tasks a count errs at most, at the level; scale of the noise.
-    epsilon, budget, spent
-        Price of this publication, the campaign's budget, and what of it is spent.
-    unit, arithmetic, released_at
-        What a price protects, how the noise was drawn, and when.
+    budget, spent
+        The campaign's budget, and what of it is spent.
+    unit, arithmetic
+        What a price protects, and how the noise was drawn.
     n_paid_before, n_stale
         Groups whose counts were drawn by an earlier call, and those of which the data are others now.
     n_left_out
         Classes beyond the bound that do not count, over all tasks; **private**.
     """
 
-    terms: ShareTerms
+    terms: PublicationTerms
+    max_labels: int
+    threshold: float
     groups: tuple[str, ...]
     classes: tuple[str, ...]
     n: Int64[np.ndarray, " groups"]
@@ -114,7 +87,6 @@ class SetShares:
     spent: float
     unit: str
     arithmetic: str
-    released_at: str
     n_paid_before: int
     n_stale: int
     n_left_out: int
@@ -137,7 +109,7 @@ class SetShares:
         return {
             "name": terms.campaign, "publication": terms.publication, "epsilon": terms.epsilon,
             "delta": 0.0, "budget": self.budget, "unit": self.unit, "level": terms.level,
-            "max_labels": terms.max_labels, "threshold": terms.threshold,
+            "max_labels": self.max_labels, "threshold": self.threshold,
             "mechanism": "lattice Laplace", "scale": self.scale, "arithmetic": self.arithmetic,
             "half_width_labels": self.half_width, "rows": rows,
         }  # fmt: skip
@@ -149,7 +121,10 @@ def publish_set_shares(
     tasks: Shaped[np.ndarray, " tasks"],
     classes: Sequence[str],
     groups: Shaped[np.ndarray, " tasks"],
-    terms: ShareTerms,
+    terms: PublicationTerms,
+    *,
+    max_labels: int,
+    threshold: float = 0.5,
 ) -> SetShares:
     """Pay for each group's counts of classes, draw them and return the shares; or return what was drawn.
 
@@ -163,16 +138,20 @@ def publish_set_shares(
         Names of tasks, of classes and of each task's group; **public**, none found in the answers.
     terms
         What is asked for.
+    max_labels
+        The most classes of a task that count; chosen without looking at the answers.
+    threshold
+        A class holds where its probability is above this.
 
     Raises
     ------
     SettingsError
         If the campaign has no budget and none is given, has another, or should have begun and has not;
-        or if a term is out of its range.
+        if a term is out of its range.
     BudgetError
         If what is left does not cover the price; nothing is spent or drawn then.
     LedgerError, UnitError
-        As `Ledger.release`.
+        As `Ledger.release`, such as for a key that has published with another bound or threshold.
 
     Notes
     -----
@@ -183,38 +162,45 @@ def publish_set_shares(
     released counts alone, but for `n_left_out` and, without a key, for whether they were paid before.
     """
     check_terms(terms)
-    if not 1 <= terms.max_labels <= len(classes):
+    if not 1 <= max_labels <= len(classes):
         raise SettingsError(
-            f"--max-labels must be from 1 to the number of classes, {len(classes)}, got {terms.max_labels}"
+            f"--max-labels must be from 1 to the number of classes, {len(classes)}, got {max_labels}"
         )
-    chosen = bounded_labels(probability, threshold=terms.threshold, max_labels=terms.max_labels)
+    chosen = bounded_labels(probability, threshold=threshold, max_labels=max_labels)
     names, code = np.unique(groups, return_inverse=True)
     queries = label_set_counts(
-        chosen, code, dataset=terms.campaign, group_names=names.tolist(), max_labels=terms.max_labels,
+        chosen, code, dataset=terms.campaign, group_names=names.tolist(), max_labels=max_labels,
         unit=UNIT, local=False, tasks=tasks,
     )  # fmt: skip
     size = np.bincount(code)
     ledger = open_state(state)
     budget = open_campaign(ledger, state, terms, unit=UNIT, n=len(tasks))
-    queries = _in_growing_partition(queries, state, ledger, tasks, groups, terms)
-    queries = tuple(
-        _keyed(query, terms, classes, int(n)) for query, n in zip(queries, size, strict=True)
+    queries = _in_growing_partition(
+        queries, state, ledger, terms.campaign, tasks, groups, max_labels
     )
+    meaning = json.dumps({"classes": list(classes), "threshold": threshold})
+    if terms.publication is not None:
+        keys = (
+            Publication(terms.publication, meaning, json.dumps({"n": n})) for n in size.tolist()
+        )
+        queries = tuple(
+            replace(query, publication=key) for query, key in zip(queries, keys, strict=True)
+        )
     releases = ledger.release_all(LatticeLaplace(terms.epsilon), queries)
     facts = [json.loads(one.facts)["n"] if one.facts else None for one in releases]
     n = np.array([now if n is None else n for n, now in zip(facts, size.tolist(), strict=True)])
     noisy = np.array([one.value for one in releases], dtype=np.int64)[:, :-1]
-    law = LatticeLaplace(terms.epsilon).law(len(classes) + 1, l1=ONE_TASK * terms.max_labels)
+    law = LatticeLaplace(terms.epsilon).law(len(classes) + 1, l1=ONE_TASK * max_labels)
     half_width, per_task = law.half_width(terms.level), n[:, np.newaxis]
     low, share, high = (
         np.clip((noisy + moved) / per_task, 0.0, 1.0) for moved in (-half_width, 0, half_width)
     )
     return SetShares(
-        terms, tuple(names.tolist()), tuple(classes), n, noisy, share, low, high, half_width, law.scale,
-        budget, float(ledger.statement(terms.campaign, entries=0).spent.epsilon), str(UNIT),
-        releases[0].event.arithmetic, ledger.time_of(*(one.entry for one in releases)),
-        sum(not one.fresh for one in releases), sum(one.stale for one in releases),
-        int((probability > terms.threshold).sum() - chosen.sum()),
+        terms, max_labels, threshold, tuple(names.tolist()), tuple(classes), n, noisy, share, low, high,
+        half_width, law.scale, budget,
+        float(ledger.statement(terms.campaign, entries=0).spent.epsilon), str(UNIT),
+        releases[0].event.arithmetic, sum(not one.fresh for one in releases),
+        sum(one.stale for one in releases), int((probability > threshold).sum() - chosen.sum()),
     )  # fmt: skip
 
 
@@ -222,9 +208,10 @@ def _in_growing_partition(
     queries: tuple[Query, ...],
     state: Path,
     ledger: Ledger,
+    campaign: str,
     tasks: Shaped[np.ndarray, " tasks"],
     groups: Shaped[np.ndarray, " tasks"],
-    terms: ShareTerms,
+    max_labels: int,
 ) -> tuple[Query, ...]:
     """The same queries in the partition that grows as tasks join.
 
@@ -234,21 +221,15 @@ def _in_growing_partition(
     if os.environ.get(LEDGER_URL):
         return queries
     partition = grow_partition(
-        state, ledger, terms.campaign, task=tasks, group=groups, exact=parts[0].partition,
-        records=terms.max_labels,
-    )  # fmt: skip
+        state,
+        ledger,
+        campaign,
+        task=tasks,
+        group=groups,
+        exact=parts[0].partition,
+        records=max_labels,
+    )
     return tuple(
         replace(query, part=Part(partition, part.name))
         for query, part in zip(queries, parts, strict=True)
-    )
-
-
-def _keyed(query: Query, terms: ShareTerms, classes: Sequence[str], n: int) -> Query:
-    """The query under the publication's key, with the public facts that give the counts their meaning."""
-    if terms.publication is None:
-        return query
-    meaning = {"classes": list(classes), "threshold": terms.threshold}
-    return replace(
-        query,
-        publication=Publication(terms.publication, json.dumps(meaning), json.dumps({"n": n})),
     )

@@ -4,7 +4,7 @@ Each answer deals two half points; their sums by item are paid for and drawn onc
 Bradley and Terry's scores, and intervals of ranks follow from what was drawn, and cost nothing more. Who
 compared which items is public; what was preferred is not.
 
->>> publish_win_shares(Path("state"), comparisons, WinTerms("arena", epsilon=1.0))  # doctest: +SKIP
+>>> publish_win_shares(Path("state"), comparisons, PublicationTerms("arena", epsilon=1.0))  # doctest: +SKIP
 WinShares(items=('model-a', 'model-b'), ...)
 """
 
@@ -18,46 +18,23 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, Int64
 
+from flows.settings import SettingsError
 from flows.spending.account import open_state
-from flows.spending.without_run.campaign_terms import check_terms, open_campaign
+from flows.spending.without_run.campaign_terms import (
+    PublicationTerms,
+    check_terms,
+    open_campaign,
+)
 from privacy import LatticeLaplace, Publication, Unit, win_points
 from quality import Comparisons, rank_intervals
 from quality.comparisons import scores_of_points
 
-__all__ = ["WinShares", "WinTerms", "publish_win_shares"]
+__all__ = ["WinShares", "check_rank_level", "publish_win_shares"]
 
 UNIT = Unit.ANSWER
 HALF = 0.5  # of a comparison, in a half point
+MAX_LEVEL = 0.9995  # of rank intervals, which are made of 2,000 draws
 SEED = 0  # of the draws behind rank intervals: the same points give the same page
-
-
-@dataclass(frozen=True, slots=True)
-class WinTerms:
-    """What a publication is asked for.
-
-    Parameters
-    ----------
-    campaign
-        Its name in the ledger.
-    epsilon
-        Price of this publication.
-    budget
-        The campaign's whole budget, declared by its first publication; None is what was declared.
-    publication
-        The key under which it is published once, whatever becomes of the data; None where it is known
-        by its points.
-    level
-        That of the intervals.
-    begun
-        Whether the campaign must have begun before.
-    """
-
-    campaign: str
-    epsilon: float
-    budget: float | None = None
-    publication: str | None = None
-    level: float = 0.95
-    begun: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,13 +57,13 @@ class WinShares:
         By how many half points one errs at most, at the level; scale of the noise.
     budget, spent
         The campaign's budget, and what of it is spent.
-    arithmetic, released_at
-        How the noise was drawn, and when.
+    arithmetic
+        How the noise was drawn.
     paid_before, stale
         Whether the points were drawn by an earlier call, and whether the data are others now.
     """
 
-    terms: WinTerms
+    terms: PublicationTerms
     items: tuple[str, ...]
     met: Int64[np.ndarray, " items"]
     noisy: Int64[np.ndarray, " items"]
@@ -103,7 +80,6 @@ class WinShares:
     budget: float
     spent: float
     arithmetic: str
-    released_at: str
     paid_before: bool
     stale: bool
 
@@ -129,7 +105,13 @@ class WinShares:
         }  # fmt: skip
 
 
-def publish_win_shares(state: Path, comparisons: Comparisons, terms: WinTerms) -> WinShares:
+def check_rank_level(level: float) -> None:
+    """Raise SettingsError for a level that the draws behind rank intervals cannot reach."""
+    if not 0 < level <= MAX_LEVEL:
+        raise SettingsError(f"--level must be above 0 and at most {MAX_LEVEL:g}, got {level:g}")
+
+
+def publish_win_shares(state: Path, comparisons: Comparisons, terms: PublicationTerms) -> WinShares:
     """Pay for the half points of each item, draw them and return what follows; or return what was drawn.
 
     Parameters
@@ -159,6 +141,7 @@ def publish_win_shares(state: Path, comparisons: Comparisons, terms: WinTerms) -
     points alone.
     """
     check_terms(terms)
+    check_rank_level(terms.level)
     items = comparisons.items.astype(str)
     met = _met(comparisons)
     publication = None
@@ -190,7 +173,7 @@ def publish_win_shares(state: Path, comparisons: Comparisons, terms: WinTerms) -
         terms, tuple(items.tolist()), n.astype(np.int64), noisy, share, low, high, found.score,
         np.sqrt(found.covariance.diagonal()), ranks.rank, ranks.best, ranks.worst, half_width, law.scale,
         budget, float(ledger.statement(terms.campaign, entries=0).spent.epsilon),
-        release.event.arithmetic, ledger.time_of(release.entry), not release.fresh, release.stale,
+        release.event.arithmetic, not release.fresh, release.stale,
     )  # fmt: skip
 
 

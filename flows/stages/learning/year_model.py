@@ -21,10 +21,12 @@ from flows.spending import (
     TRAINING,
     VALIDATION,
     CohortRows,
+    dearest,
     learning_features,
     numbers,
     paying,
     plan_year,
+    price_of,
     published_size,
 )
 from flows.stages.year_counts import unpaid_words
@@ -78,7 +80,8 @@ def train_on_cohorts(run: Run, crowd: Crowd, privacy: PrivacySettings, model: Mo
             return run.skip("model.json", unpaid_words(error))
         found = _train(ledger, cohorts, x, model)
     published, newest = found.models[-1], cohorts[-1]
-    scored = _counts(found.scores, found.n_scored, newest.year.score)
+    prices = dearest(rows.year for rows in cohorts)
+    scored = _counts(found.scores, found.n_scored, [rows.year.score for rows in cohorts])
     y, use = _classes_and_uses(cohorts)
     seen = validation_accuracies(
         published, x, y, model, crowd.labels.n_classes, training=use == TRAINING,
@@ -94,10 +97,10 @@ def train_on_cohorts(run: Run, crowd: Crowd, privacy: PrivacySettings, model: Mo
             "norm_bound": model.norm_bound,
             "method": f"{DESCENT if descends else OBJECTIVE}, averaged over {len(cohorts)} cohorts",
             "candidates": [],
-            "epsilon_train": newest.year.train,
-            "epsilon_select": newest.year.select,
-            "epsilon_score": newest.year.score,
-            "delta_train": newest.year.delta if descends else 0.0,
+            "epsilon_train": prices.train,
+            "epsilon_select": prices.select,
+            "epsilon_score": prices.score,
+            "delta_train": prices.delta if descends else 0.0,
             "regularization": None,
             "chosen": None,
             "unit": str(newest.unit),
@@ -114,7 +117,7 @@ def train_on_cohorts(run: Run, crowd: Crowd, privacy: PrivacySettings, model: Mo
     )
     fresh = sum(one.fresh for one in found.training)
     return (
-        f"{len(cohorts)} cohorts, {fresh} newly trained on, at epsilon {price_text(newest.year.train)} per "
+        f"{len(cohorts)} cohorts, {fresh} newly trained on, at epsilon {price_text(prices.train)} per "
         f"{newest.unit}; right on {seen['private']:.1%} of the validation tasks "
         f"({seen['non_private']:.1%} without privacy, {seen['majority_class']:.1%} by the commonest "
         "class)"
@@ -139,12 +142,11 @@ def ask_fresh_holdout(
         ]
         answers = [ledger.release(*one) for one in asked]
     sizes = _sizes([query for _, query in asked], answers)
-    newest = cohorts[-1]
-    held = _counts(answers, sizes, newest.year.gate)
-    scored = _counts(found.scores, found.n_scored, newest.year.score)
+    held = _counts(answers, sizes, [rows.year.gate for rows in cohorts])
+    scored = _counts(found.scores, found.n_scored, [rows.year.score for rows in cohorts])
     tolerance = TOLERANCE if gate.threshold == "auto" else gate.threshold
     verdict = judge_pooled(scored, held, tolerance=tolerance)
-    facts = _gate_json(verdict, held, newest, answers, run.settings.privacy, trained)
+    facts = _gate_json(verdict, held, cohorts, answers, run.settings.privacy, trained)
     run.write_json("gate.json", facts)
     bounds = _bounds(cohorts, x, found.models[-1], held, gate.confidence)
     bounds = known_scales(bounds) if run.settings.input.standardize else bounds
@@ -201,10 +203,13 @@ def _sizes(queries: Sequence[Query], releases: Sequence[Release[Any]]) -> tuple[
     return tuple(published_size(query, release) for query, release in pairs)
 
 
-def _counts(releases: Sequence[Release[Any]], sizes: tuple[int, ...], price: float) -> ScoreCounts:
-    """Released counts of right answers, at the price of the newest."""
+def _counts(
+    releases: Sequence[Release[Any]], sizes: tuple[int, ...], prices: Sequence[float]
+) -> ScoreCounts:
+    """Released counts of right answers, each at its price; the noise of their sum is that of the mean law."""
     right = tuple(int(release.value[0]) for release in releases)
-    return ScoreCounts(right, sizes, LatticeLaplace(price).law(2).variance)
+    variances = [LatticeLaplace(price).law(2).variance for price in prices]
+    return ScoreCounts(right, sizes, sum(variances) / len(variances))
 
 
 def _share(counts: ScoreCounts) -> float:
@@ -248,19 +253,20 @@ def _classes_and_uses(
 def _gate_json(
     verdict: PooledVerdict,
     held: ScoreCounts,
-    newest: CohortRows,
+    cohorts: Sequence[CohortRows],
     answers: Sequence[Release[Any]],
     privacy: PrivacySettings | None,
     trained: dict[str, Any],
 ) -> dict[str, Any]:
     """Return what fresh holdouts answered, with the fields of the reusable one; none is asked twice."""
+    newest = cohorts[-1]
     planned = 0 if privacy is None else privacy.planned_runs
     return {
         "threshold": round(verdict.threshold, 4),
         "sigma": math.sqrt(held.noise),
         "budget": planned,
         "budget_left": max(0, planned - len(answers)),
-        "epsilon": newest.year.gate,
+        "epsilon": max(rows.year.gate for rows in cohorts),
         "arithmetic": answers[-1].event.arithmetic,
         "unit": str(newest.unit),
         "n": held.size,
@@ -279,7 +285,7 @@ def _gate_json(
             "right": list(held.right),
             "n": list(held.n),
         },
-        "price": numbers(newest.year.cost()),
+        "price": numbers(price_of(rows.year for rows in cohorts)),
     }
 
 

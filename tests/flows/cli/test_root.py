@@ -52,6 +52,65 @@ COMMANDS = dict(commands(typer.main.get_command(app)))
 LONG = ("aggregate", "demo", "deploy", "import", "report", "run", "serve", "simulate", "workers")
 
 
+def test_a_name_that_no_file_can_have_is_a_sentence() -> None:
+    told = CliRunner().invoke(app, ["report", "a" * 300])
+    assert told.exit_code == 2
+    assert "File name too long" in told.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("simulate --output x --workers 3", "--workers is for a crowd: give its size as --tasks"),
+        ("simulate --output x --classes 3", "--classes is for a crowd"),
+        ("simulate --output x --labels-per-task 3", "--labels-per-task is for a crowd"),
+        ("rank x.csv --budget 3", "--budget needs --publish, the folder to publish to; add that"),
+        ("rank x.csv --publication 2026-11", "--publication needs --publish"),
+        ("rank x.csv --epsilon 1.0", "--epsilon needs --publish"),
+        ("rank x.csv --begun", "--begun needs --publish"),
+        ("multilabel x.csv --max-labels 2", "--max-labels needs --publish"),
+        ("multilabel x.csv --tasks tasks.csv", "--tasks needs --publish"),
+        ("deploy x.toml --pool crowd --force", "--force is for the file of --yaml; leave it out"),
+        (
+            "audit public_folder --epsilon 0.5",
+            "--epsilon is for a mechanism, not for public_folder",
+        ),
+        ("audit lattice_laplace --unit row", "--unit is for public_folder; leave it out"),
+        (
+            "budget --preview x.toml --dataset crowd",
+            "--dataset is of what was spent, and --preview of",
+        ),
+        (
+            "import - --format lm-eval --output x.csv",
+            "names the model by the folder of its file, got -",
+        ),
+    ],
+)
+def test_an_option_that_would_be_dropped_is_refused_in_one_sentence(
+    command: str, told: str
+) -> None:
+    """Also where what was given is the default, as of --epsilon 1."""
+    found = CliRunner().invoke(app, command.split())
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert told in found.stderr
+    assert len(found.stderr.splitlines()) == 1
+
+
+def test_init_offers_no_standard_input_as_it_takes_none() -> None:
+    told = CliRunner().invoke(app, ["init", "--help"], env={"COLUMNS": "200"}).stdout
+    assert "a file, a folder, a pattern" in told
+    assert "or -" not in told
+
+
+def test_output_that_cannot_be_written_is_a_sentence() -> None:
+    command = [sys.executable, "-m", "flows.cli", "--version"]
+    with Path("/dev/full").open("w") as full:
+        told = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    assert told.returncode == 2
+    assert told.stderr.strip() == "crowdassay: standard output: No space left on device"
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_help_of_every_command_ends_with_an_example(name: str) -> None:
     told = CliRunner().invoke(app, [*name.split(), "--help"])

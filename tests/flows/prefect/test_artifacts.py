@@ -77,6 +77,14 @@ def test_a_long_stage_says_what_it_waits_for_but_not_how_many_steps_are_done(
     assert (last_share, last) == (100.0 / len(STAGES), f"1 of {len(STAGES)} stages done")
 
 
+def test_campaigns_whose_names_are_cleaned_to_one_have_artifacts_of_their_own() -> None:
+    from flows.prefect.artifacts import _key
+
+    keys = [_key(name, "summary") for name in ("web-1", "web_1", "Web.1", "web--1")]
+    assert len(set(keys)) == len(keys)
+    assert keys[0] == "crowdassay-web-1-summary"
+
+
 @pytest.mark.parametrize(("seen", "slower"), [(True, "APART"), (False, "APART_UNSEEN")])
 def test_stages_that_end_at_once_are_told_together_and_the_last_always(
     seen: bool, slower: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

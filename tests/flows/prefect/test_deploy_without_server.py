@@ -74,6 +74,8 @@ def test_settings_are_checked_before_anything_is_deployed(tmp_path: Path, nobody
     [
         ([], []),
         (["--interval", "60"], [{"interval": 60}]),
+        (["--interval", "1234567"], [{"interval": 1234567}]),  # which :g rounds, to a text in YAML
+        (["--interval", "1234567.25"], [{"interval": 1234567.25}]),
         (["--cron", "0 6 * * *"], [{"cron": "0 6 * * *", "timezone": "UTC"}]),
     ],
 )

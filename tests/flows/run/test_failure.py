@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import importlib
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -26,8 +30,10 @@ from flows.run import (
     note_failure,
     open_run,
     prune_runs,
+    runs_to_prune,
     unfinished_runs,
 )
+from flows.run.store import LOCK
 from flows.settings import Settings, SettingsError, load_settings
 from flows.spending import open_state
 from flows.stages import KEPT, Stage
@@ -103,6 +109,121 @@ def test_a_run_on_which_another_process_is_at_work_is_not_resumed(tmp_path: Path
     manifest["process"]["pid"] = 2**22 + 1  # above any that Linux gives
     run.write_json("manifest.json", manifest)
     assert find_unfinished(settings, manifest["identity"]) is not None
+
+
+@contextmanager
+def held_by_another(run: Run) -> Iterator[None]:
+    """Lock a run as another process does: by an open file of its own."""
+    descriptor = os.open(run.folder / LOCK, os.O_RDWR)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def write_process(run: Run, **process: object) -> None:
+    manifest = run.read_json("manifest.json")
+    run.write_json("manifest.json", manifest | {"process": manifest["process"] | process})
+
+
+def test_a_run_that_is_at_work_on_another_machine_is_neither_resumed_nor_pruned(
+    tmp_path: Path,
+) -> None:
+    """Its lock says so, while its process id means nothing here."""
+    settings = toy_settings(tmp_path)
+    run = open_run(settings)
+    run.release()
+    write_process(run, host="elsewhere")
+    with held_by_another(run):
+        assert find_unfinished(settings, identity_of(settings)) is None
+        assert left_by(settings) == [(run.final_name, "running")]
+        assert open_run(settings, resume=True).folder != run.folder
+        run.write_json("manifest.json", run.read_json("manifest.json") | {"state": "failed"})
+        assert prune_runs(toy_settings(tmp_path, seed=1), 1) == []  # begun again just now
+    assert [one.folder for one in prune_runs(toy_settings(tmp_path, seed=1), 1)] == [run.folder]
+
+
+def test_a_run_whose_process_id_is_anothers_by_now_has_died(tmp_path: Path) -> None:
+    settings = toy_settings(tmp_path)
+    run = open_run(settings)
+    run.release()  # as the system does when a process ends
+    write_process(run, pid=os.getppid())
+    assert left_by(settings) == [(run.final_name, "died")]
+    assert open_run(settings, resume=True).folder == run.folder
+
+
+def test_without_a_lock_the_process_id_tells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a file system that has none."""
+
+    def none(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", none)
+    settings = toy_settings(tmp_path)
+    run = open_run(settings)
+    assert open_run(settings, resume=True).folder == run.folder  # of this process
+    write_process(run, pid=os.getppid())
+    assert left_by(settings) == [(run.final_name, "running")]
+    assert find_unfinished(settings, identity_of(settings)) is None
+    write_process(run, pid=2**22 + 1)
+    assert left_by(settings) == [(run.final_name, "died")]
+    assert open_run(settings, resume=True).folder == run.folder
+
+
+def test_of_two_that_resume_at_once_one_begins_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = importlib.import_module("flows.run.store")
+    settings = toy_settings(tmp_path)
+    run = open_run(settings)
+    run.stop("failed")
+    find, faster = store.find_unfinished, held_by_another(run)
+    looks = []
+
+    def overtaken(*asked: object) -> Run | None:
+        found = find(*asked)
+        if not looks:
+            faster.__enter__()
+        looks.append(found)
+        return found
+
+    monkeypatch.setattr(store, "find_unfinished", overtaken)
+    assert open_run(settings, resume=True).folder != run.folder
+    assert looks == [run, None]
+    faster.__exit__(None, None, None)
+
+
+def test_a_complete_run_holds_no_lock(tmp_path: Path) -> None:
+    run = open_run(toy_settings(tmp_path))
+    assert (run.folder / LOCK).is_file()
+    assert [path.name for path in run.close().folder.iterdir()] == ["manifest.json"]
+
+
+def test_a_run_begun_by_another_version_is_not_gone_on_in(tmp_path: Path) -> None:
+    """Its manifest names one version, and its stages would be of two."""
+    settings = toy_settings(tmp_path)
+    run = open_run(settings)
+    run.stop("failed")
+    manifest = run.read_json("manifest.json")
+    assert find_unfinished(settings, manifest["identity"]) is not None
+    for other in ({"versions": manifest["versions"] | {"crowdassay": "0.0.1"}}, {"python": "3.0"}):
+        run.write_json("manifest.json", manifest | other)
+        assert find_unfinished(settings, manifest["identity"]) is None
+    assert open_run(settings, resume=True).folder != run.folder
+
+
+def test_two_runs_that_start_in_one_second_have_folders_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where neither sees the other's when it looks."""
+    settings, start = toy_settings(tmp_path), datetime(2026, 11, 21, tzinfo=UTC)
+    monkeypatch.setattr("flows.run.store._now", lambda: start)
+    monkeypatch.setattr(Path, "exists", lambda _: False)
+    names = [open_run(settings).final_name for _ in range(2)]
+    assert names == ["20261121T000000Z-toy", "20261121T000000Z-toy-2"]
 
 
 def test_a_failure_is_of_its_own_campaign(tmp_path: Path) -> None:
@@ -268,6 +389,22 @@ def test_runs_that_nothing_goes_on_in_are_pruned(tmp_path: Path) -> None:
     assert {run.folder for run in prune_runs(settings, 1)} == {one.folder for one in stopped[:2]}
     left = {stopped[2].folder, at_work.folder, named_alike.folder}
     assert set(settings.runs.iterdir()) == left
+
+
+def test_a_run_that_another_process_has_pruned_is_left_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = toy_settings(tmp_path)
+    stopped = [open_run(toy_settings(tmp_path, seed=seed)) for seed in (1, 2)]
+    for run in stopped:
+        run.stop("failed")
+    listed = runs_to_prune(settings, 1)
+    assert [run.folder for run in listed] == [run.folder for run in stopped]
+    monkeypatch.setattr("flows.run.retention.runs_to_prune", lambda *_, **__: listed)
+    stopped[0].discard()
+    assert prune_runs(settings, 1) == listed[1:]
+    monkeypatch.setattr(Run, "hold", lambda _: True)  # without locks
+    assert prune_runs(settings, 1) == []
 
 
 def test_the_ledgers_witness_is_kept_though_nothing_goes_on_in_it(tmp_path: Path) -> None:

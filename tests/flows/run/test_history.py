@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,11 +19,11 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from flows.pipeline import RunResult, Stage, run_pipeline, run_stage
-from flows.run import Run, complete_runs, trend
+from flows.run import Run, complete_runs, open_run, prune_runs, trend
 from flows.settings import EngineSettings, Settings, SettingsError
 from flows.settings.settings import load_settings
 from flows.spending import open_state, read_statements
-from tests.flows.campaign import write_small_campaign
+from tests.flows.campaign import toy_settings, write_small_campaign
 
 FITS = ("dawid_skene", "one_coin_dawid_skene", "hierarchical_dawid_skene")
 LABELS = (1500, 1700, 1800)  # rows that have arrived by each day
@@ -322,3 +323,51 @@ def test_a_damaged_or_strange_folder_among_the_runs_is_passed_over(tmp_path: Pat
     assert trend(found)["runs"] == trend_of(result)
     os.remove(result.folder / "report.html")
     assert complete_runs(campaign.settings) == []
+
+
+def ended_run(settings: Settings, n_labels: int) -> Run:
+    """A complete run, as far as the trend reads one; it differs from others by its number of labels."""
+    run = open_run(settings)
+    counts = dict.fromkeys(("n_labelled_tasks", "n_workers", "n_groups"), 1)
+    run.write_json("inputs.json", {"files": [n_labels], "n_labels": n_labels, **counts})
+    run.write_json("quality.json", dict.fromkeys(("n_removed", "alpha", "alpha_kept"), 0))
+    for name in ("gate.json", "proportions.json", "spend.json"):
+        run.skip(name, "there is no budget")
+    (run.folder / "report.html").touch()
+    return run.close()
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "inputs.json", "quality.json"])
+def test_a_run_that_another_process_prunes_meanwhile_is_passed_over(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever of its files is looked for when it is gone."""
+    settings = toy_settings(tmp_path)
+    old, kept, last = (ended_run(settings, n_labels) for n_labels in (1, 2, 3))
+    read = Run.read_json
+
+    def pruned(run: Run, asked: str) -> dict[str, Any]:
+        if run.folder == old.folder and asked == name:
+            shutil.rmtree(old.folder, ignore_errors=True)
+        return read(run, asked)
+
+    monkeypatch.setattr(Run, "read_json", pruned)
+    rows = trend(last)["runs"]
+    assert [row["run"] for row in rows] == [kept.folder.name, last.folder.name]
+    assert [run.folder for run in complete_runs(settings)] == [kept.folder, last.folder]
+
+
+def test_a_run_that_has_just_ended_is_kept_though_a_later_one_ended_before(tmp_path: Path) -> None:
+    """Else a run would prune itself, and then look for what it has found."""
+    settings = toy_settings(tmp_path)
+    oldest, ended, newest = (ended_run(settings, n_labels) for n_labels in (1, 2, 3))
+    assert prune_runs(settings, 1, ended=ended) == [oldest]
+    assert [run.folder for run in complete_runs(settings)] == [ended.folder, newest.folder]
+
+
+def test_a_file_that_a_run_lacks_is_no_run_that_was_pruned(tmp_path: Path) -> None:
+    settings = toy_settings(tmp_path)
+    old, last = (ended_run(settings, n_labels) for n_labels in (1, 2))
+    (old.folder / "gate.json").unlink()
+    with pytest.raises(FileNotFoundError, match=r"gate\.json"):
+        trend(last)

@@ -81,7 +81,9 @@ def refusals(folder: Path, rows: Rows, **asked: Any) -> tuple[str, str]:
 @given(
     rows=st.lists(
         st.tuples(
-            st.sampled_from(["a", " b", "ä", "c "]), st.integers(-3, 12), st.sampled_from("xyz")
+            st.sampled_from(["a", " b", "ä", "c ", "\td\r\n", "\u2028e"]),
+            st.integers(-3, 12),
+            st.sampled_from("xyz"),
         ),
         min_size=1,
         unique_by=lambda row: (row[0], row[1]),
@@ -137,6 +139,15 @@ def test_cells_coded_as_they_stand_and_joined_by_duckdb_make_the_same_shards(
         found[-1] |= {"about": (shards.folder / "shards.json").read_text(encoding="utf-8")}
     assert found[0] == found[1]
     assert len(found[0]) > 5
+
+
+def test_whole_numbers_with_a_point_are_named_as_in_the_table_that_is_read_whole(
+    tmp_path: Path,
+) -> None:
+    rows: Rows = [(float(worker[1:]), int(task[1:]), label) for worker, task, label in CAMPAIGN]  # type: ignore[misc]
+    shards = shards_of(tmp_path, rows)
+    assert shards.names("worker").tolist() == sorted({f"{worker:.0f}" for worker, *_ in rows})
+    assert refusals(tmp_path, [*rows, rows[0]])[0] == refusals(tmp_path, [*rows, rows[0]])[1]
 
 
 def test_a_table_whose_codes_memory_has_no_room_for_goes_through_duckdb(tmp_path: Path) -> None:

@@ -236,6 +236,16 @@ def test_every_state_folder_has_a_key_of_its_own(tmp_path: Path) -> None:
     assert all(len(key) == 32 and len(set(key)) > 8 for key in keys)
 
 
+def test_a_ledger_that_has_lost_its_key_is_refused_and_gets_no_other(tmp_path: Path) -> None:
+    open_state(tmp_path).open_budget("toy", unit=Unit.ROW, epsilon=1.0, delta=0.0, n=4)
+    (tmp_path / "fingerprint.key").rename(tmp_path / "kept")
+    with pytest.raises(LedgerError, match="must hold the fingerprint.key that its ledger.sqlite"):
+        open_state(tmp_path)
+    assert not (tmp_path / "fingerprint.key").exists()
+    (tmp_path / "kept").rename(tmp_path / "fingerprint.key")
+    assert open_state(tmp_path).datasets() == ("toy",)
+
+
 # the ledger's head in the manifests of runs ----------------------------------------------------
 
 

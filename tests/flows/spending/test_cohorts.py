@@ -12,7 +12,7 @@ from flows.settings import SettingsError
 from flows.spending import LEDGER_URL, cohorts
 from flows.spending.cohorts import CORRECTED, COUNTED, SPLIT, join_cohorts, known_sizes
 from flows.spending.year import Year
-from privacy import LatticeLaplace, Ledger, LedgerError, Part, Publication, Query, Unit
+from privacy import BudgetError, LatticeLaplace, Ledger, LedgerError, Part, Publication, Query, Unit
 
 PRICES = Year(1.0, 0.0, 0.6, 0.0, 0.2, 0.8, 0.0).text()
 
@@ -63,6 +63,27 @@ def test_tasks_that_join_after_the_planned_runs_wait(tmp_path: Path, ledger: Led
 def test_a_run_without_new_tasks_makes_no_cohort(tmp_path: Path, ledger: Ledger) -> None:
     join(tmp_path, ledger, "a b")
     assert join(tmp_path, ledger, "b a").keys == ("run-1",)
+
+
+def test_tasks_whose_counts_cannot_be_paid_wait_or_are_refused_and_are_not_recorded(
+    tmp_path: Path, ledger: Ledger
+) -> None:
+    """Counts and learning have cost 1 each, of 2; a dearer cohort on record would stop all later runs."""
+    join(tmp_path, ledger, "a b", key="1")
+    for partition in (COUNTED, SPLIT):
+        part, key = Part(partition, "1: north"), Publication("1")
+        query = Query("toy", partition, np.array([1, 1]), Unit.CONSENSUS_LABEL, 2, 2.0, part, key)
+        ledger.release(LatticeLaplace(1.0), query)
+    dearer = {"key": "2", "prices": Year(1.5, 0.0, 0.3, 0.0, 0.1, 0.4, 0.0).text()}
+    assert join(tmp_path, ledger, "a b c", waits=True, **dearer).cohort.tolist() == [0, 0, -1]
+    with pytest.raises(BudgetError, match="asked epsilon=0.5"):
+        join(tmp_path, ledger, "a b c", **dearer)
+    assert join(tmp_path, ledger, "a b c", key="2").cohort.tolist() == [0, 0, 1]
+
+
+def test_a_cohort_without_a_key_has_a_name_that_none_has(tmp_path: Path, ledger: Ledger) -> None:
+    join(tmp_path, ledger, "a", key="run-2")
+    assert join(tmp_path, ledger, "a b").keys == ("run-2", "run-3")
 
 
 @pytest.mark.parametrize("partition", [COUNTED, CORRECTED, SPLIT])

@@ -305,7 +305,7 @@ def test_what_cohorts_were_paid_for_is_not_asked_again_and_other_releases_do_not
 def test_cohorts_to_come_add_what_is_above_what_was_paid(tmp_path: Path) -> None:
     price = Year(2.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1e-6)
     for paid, unpaid in (((0.5, 0.0), (1.5, 1e-6)), ((3.0, 1e-5), (0.0, 0.0))):
-        found = prices._unpaid(price, Cost(*map(exact, paid)))
+        found = prices._unpaid([price], Cost(*map(exact, paid)))
         assert found == Cost(*map(exact, unpaid))
 
 

@@ -88,6 +88,26 @@ def test_enough_gold_corrects_every_group_and_all_of_them(tmp_path: Path) -> Non
     assert found[0]["n_gold"] == 360
 
 
+def test_groups_corrected_one_by_one_are_paid_for_once(tmp_path: Path) -> None:
+    """Half of each group's tasks have gold, so that counts and corrections are of other numbers of tasks."""
+    settings = gold_for_all(campaign(tmp_path, epsilon=9.0, budget=100.0))
+    gold = settings.input.gold
+    assert gold is not None
+    header, *lines = gold.read_text().splitlines()
+    gold.write_text("\n".join([header, *lines[::2]]) + "\n")
+    runs = [published(settings)[0] for _ in range(3)]
+    assert rows(runs[0]) == rows(runs[1]) == rows(runs[2])
+    assert runs[2].read_json("corrected_shares.json")["apart"] is True
+    (found,) = read_statements(settings.state)
+    assert found["spent"]["epsilon"] == 11.0
+    gold.write_text("\n".join([header, *lines[1::2]]) + "\n")
+    published(settings)
+    (found,) = read_statements(settings.state)
+    assert (
+        found["spent"]["epsilon"] == 20.0
+    )  # other gold tasks: the correction is anew, the counts are not
+
+
 def test_the_correction_is_paid_for_on_top_of_the_counts_and_once(tmp_path: Path) -> None:
     settings = campaign(tmp_path)
     asked = preview(settings.state, settings, n_tasks=360)

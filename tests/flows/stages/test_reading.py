@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,13 +17,14 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.cli import app
+from flows.files import OutputError
 from flows.pipeline import run_pipeline
 from flows.proposal import CampaignTables, write_settings
 from flows.run import PARTIAL, Crowd
 from flows.settings import input_settings, load_settings
 from flows.spending import read_statements
 from flows.stages.reading import gold_apart, models_apart
-from flows.tables import Gold
+from flows.tables import Gold, TableError, TaskTable, read_tasks
 from tests.flows.campaign import toy_crowd, write_small_campaign
 
 Change = Callable[[Path], None]
@@ -183,6 +186,52 @@ def test_a_file_that_does_not_exist_is_named(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["run", str(settings), "--no-prefect"])
     assert result.exit_code == 2
     assert "gold.csv does not exist; mend the path" in result.stderr
+
+
+@pytest.mark.parametrize("change", ["rewritten", "torn", "touched"])
+def test_a_table_that_changes_while_it_is_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """Rows of two versions of a file do not belong together, also where nothing in them is at fault."""
+    settings, tasks = write_small_campaign(tmp_path), tmp_path / "tasks.csv"
+
+    def read_and_write(paths: list[Path], *given: object, **named: object) -> TaskTable:
+        found = read_tasks(paths, *given, **named)  # type: ignore[arg-type]
+        header, *rows = tasks.read_text().splitlines()
+        if change == "touched":
+            tasks.touch()
+        else:
+            tasks.write_text("\n".join([header, *rows[::-1]]) + "\n")
+        if change == "torn":
+            raise ValueError("two versions do not fit")
+        return found
+
+    monkeypatch.setattr("flows.stages.reading.read_tasks", read_and_write)
+    if change == "touched":
+        assert run_pipeline(load_settings(settings)).folder.is_dir()
+        return
+    with pytest.raises(
+        TableError, match=r"^tasks\.csv changed while it was read; run again when it"
+    ):
+        run_pipeline(load_settings(settings))
+    assert not list((tmp_path / "runs").rglob("crowd.npz"))
+
+
+def test_a_full_disk_under_shards_is_a_sentence_with_its_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [(f"w{w}", f"t{t:02d}", "ab"[(w * t) % 3 % 2]) for w in range(5) for t in range(20)]
+    labels = pa.table(dict(zip(("worker", "task", "label"), zip(*rows, strict=True), strict=True)))
+    pq.write_table(labels, tmp_path / "labels.parquet")
+    path = tmp_path / "settings.toml"
+    path.write_text('name = "c"\n[input]\nlabels = "labels.parquet"\n[engine]\n', encoding="utf-8")
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("flows.sharding.shards.pq.write_table", full)
+    with pytest.raises(OutputError, match=r"cannot be written: No space left .*; make room there"):
+        run_pipeline(load_settings(path))
 
 
 def test_gold_of_other_tasks_is_told() -> None:

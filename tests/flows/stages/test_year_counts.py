@@ -114,6 +114,21 @@ def test_a_line_of_the_report_says_how_far_the_year_is_used(
         ).read_text(encoding="utf-8")
 
 
+def test_a_page_states_the_price_of_the_dearest_cohort(tmp_path: Path) -> None:
+    """The first month is counted at 20, the whole budget, and the second at 1."""
+    path = year_campaign(tmp_path, model=False)
+    run_pipeline(grow(path, 0.5))
+    text = path.read_text().replace("[privacy]\n", "[privacy]\nproportions_epsilon = 1.0\n", 1)
+    path.write_text(text)
+    settings = grow(path, 1.0)
+    facts = Run(run_pipeline(settings).folder, settings).read_json("proportions.json")
+    year, (told,) = year_of(settings), read_statements(settings.state)
+    assert year is not None
+    assert (facts["year"]["used"], year.counts) == (2, 1.0)
+    assert facts["epsilon"] == facts["year"]["price"]["epsilon"] == told["spent"]["epsilon"] == 20.0
+    assert "at epsilon 20 at most" in facts["reason"]
+
+
 def test_a_run_without_new_tasks_publishes_the_same(
     months: tuple[Settings, list[Run], list[Any]],
 ) -> None:

@@ -65,6 +65,15 @@ def test_a_file_is_read_as_it_is_written_and_the_guess_is_said(tmp_path: Path, n
     assert bool(table.read_as) == bool(said)
 
 
+@pytest.mark.parametrize("end", ["\n", "\n\n", "\v", "\f", "\x1c", "\x85", "\u2028"])
+def test_a_header_whose_cells_hold_line_ends_costs_no_row(tmp_path: Path, end: str) -> None:
+    for above in ("", "# by hand\n"):
+        text = f'{above}"your{end}note",worker,task,label\nx,ann,t1,a\ny,ben,t1,b\n'
+        table = open_table(write(tmp_path / "labels.csv", text), NEEDED)
+        assert table.names == (f"your{end}note", *NEEDED)
+        assert names_of(table) == [("ann", "t1", "a"), ("ben", "t1", "b")]
+
+
 @pytest.mark.parametrize("first", ["", "Unnamed: 0"])
 def test_an_index_of_pandas_is_left_out(tmp_path: Path, first: str) -> None:
     text = f"{first},worker,task,label\n0,ann,t1,a\n1,ben,t1,b\n"
@@ -82,6 +91,16 @@ def test_decimal_commas_become_points_except_in_names(tmp_path: Path) -> None:
     table = open_table(write(tmp_path / "tasks.csv", text), ("task",))
     found = {name: cells.tolist() for name, cells in table.columns("task", "x1", "x2").items()}
     assert found == {"task": ["1,5", "2,5"], "x1": ["-1234.5", "0.25"], "x2": ["3", "1.5e-3"]}
+
+
+def test_thousands_in_groups_are_whole_numbers_where_a_column_says_so(tmp_path: Path) -> None:
+    text = "task;price;x\nt1;1.234;1.234\nt2;2.500,5;0,25\nt3;-12.345.678;1\nt4;7;2.500\n"
+    table = open_table(write(tmp_path / "tasks.csv", text), ("task",))
+    found = {name: cells.tolist() for name, cells in table.columns("price", "x").items()}
+    assert found == {
+        "price": ["1234", "2500.5", "-12345678", "7"],
+        "x": ["1.234", "0.25", "1", "2.500"],
+    }
 
 
 def test_labels_with_commas_are_no_decimals(tmp_path: Path) -> None:

@@ -93,6 +93,17 @@ def test_integers_of_parquet_are_the_text_of_csv(tmp_path: Path) -> None:
     assert read(folder, tmp_path / "run").workers.tolist() == ["7", "8", "9"]
 
 
+def test_whole_numbers_with_a_point_in_one_file_are_those_of_the_others(tmp_path: Path) -> None:
+    folder = tmp_path / "labels"
+    folder.mkdir()
+    for day, kind in enumerate((pa.int64(), pa.float64(), pa.float32())):
+        numbers = [pa.array([7, 8], kind), pa.array([day, day]), pa.array([0, 1], kind)]
+        pq.write_table(pa.table(numbers, ["worker", "task", "label"]), folder / f"{day}.parquet")
+    sources = opened(folder, tmp_path / "run")
+    found = read_labels(sources.labels.table, classes=None, duplicates="error", known_tasks=None)
+    assert (found.workers.tolist(), found.classes.tolist()) == (["7", "8"], ["0", "1"])
+
+
 @pytest.mark.parametrize(("kept", "label"), [("first", "a"), ("last", "b")])
 def test_repeats_across_files_follow_the_order_of_their_names(
     days: Path, tmp_path: Path, kept: str, label: str

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import errno
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flows.settings import GroupSettings
-from flows.tables import guess_roles
+from flows.tables import Reading, guess_roles
 from flows.tables.refusals import TableError
 from flows.tables.tables import (
     read_gold,
@@ -239,7 +241,7 @@ def test_coding_in_the_database_equals_coding_row_by_row(
             csv.writer(file).writerows([tuple(columns), *rows])
     asked: dict[str, Any] = {"classes": None, "duplicates": duplicates, "known_tasks": None}
     kept: dict[tuple[str, str], str] = {}
-    for worker, task, label in (tuple(cell.strip(" ") for cell in row) for row in rows):
+    for worker, task, label in (tuple(cell.strip() for cell in row) for row in rows):
         if duplicates != "first" or (worker, task) not in kept:
             kept[worker, task] = label
     if duplicates == "error" and len(kept) < len(rows):
@@ -283,6 +285,22 @@ def test_whatever_parquet_holds_is_read_as_text(
         assert np.array_equal(getattr(oracle, name), getattr(found, name)), name
 
 
+def test_a_fault_of_the_system_is_none_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may pass: Prefect tries again what is no refusal. A damaged file is one."""
+    (tmp_path / "labels.csv.gz").write_bytes(b"no gzip")
+    with pytest.raises(TableError, match="cannot be read: Not a gzipped file"):
+        open_table(tmp_path / "labels.csv.gz", ())
+
+    def stale(_: Path) -> None:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+    monkeypatch.setattr("flows.tables.dialect.unzipped", stale)
+    with pytest.raises(OSError, match="Stale file handle"):
+        open_table(tmp_path / "labels.csv.gz", ())
+
+
 def test_white_space_alone_is_blank(tmp_path: Path) -> None:
     white = [chr(code) for code in range(0x110000) if chr(code).isspace()]
     cells = pa.table({"task": white, "label": ["a"] * len(white)})
@@ -291,6 +309,35 @@ def test_white_space_alone_is_blank(tmp_path: Path) -> None:
         read_gold(tmp_path / "gold.parquet", classes=None)
     with pytest.raises(TableError, match="rows 1, 2, column label: the cell is blank"):
         labels_of(tmp_path, "worker,task,label\nw1,t1,\t\nw2,t1,\u3000 \u2003\n")
+
+
+def test_white_space_around_a_cell_is_no_part_of_it(tmp_path: Path) -> None:
+    white = [chr(code) for code in range(0x110000) if chr(code).isspace()]
+    tasks = [f"{one} {one}t{at}\n{one}b {one}" for at, one in enumerate(white)]
+    pq.write_table(pa.table({"task": tasks, "label": ["a"] * len(white)}), tmp_path / "g.parquet")
+    found = read_gold(tmp_path / "g.parquet", classes=None)
+    assert found.task.tolist() == sorted(task.strip() for task in tasks)
+
+
+def test_whole_numbers_with_a_point_are_the_same_names_as_without(tmp_path: Path) -> None:
+    """Pandas writes them so once a cell is missing; other numbers stay as they are."""
+    workers = pa.array([7.0, 8.0, 2.0**53, float("inf")])
+    columns = {
+        "worker": workers,
+        "task": pa.array([1.0] * 4, pa.float32()),
+        "label": [1.0, 0.5] * 2,
+    }
+    pq.write_table(pa.table(columns | {"kind": ["model", "", "", ""]}), tmp_path / "l.parquet")
+    found = read_labels(
+        tmp_path / "l.parquet", classes=None, duplicates="error", known_tasks=np.array(["1"])
+    )
+    assert found.workers.tolist() == ["7", "8", "9007199254740992.0", "inf"]
+    assert found.classes.tolist() == ["0.5", "1"]
+    assert read_models(tmp_path / "l.parquet") == ("7",)
+    wide = {"task": ["t1", "t2"], "ann": [1.0, None], "bob": [2, 1]}
+    pq.write_table(pa.table(wide), tmp_path / "wide.parquet")
+    table = open_table(tmp_path / "wide.parquet", (), Reading(wide=True))
+    assert sorted(table.columns("label")["label"].tolist()) == ["1", "1", "2"]
 
 
 @pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
@@ -302,8 +349,8 @@ def test_names_that_are_numbers_differ_by_text_and_features_are_what_they_hold(
     table = {"task": pa.array([0.0, -0.0, 1.5]), "group": pa.array([1.0, 1.0, 2.5], kind), "x": x}
     pq.write_table(pa.table(table), tmp_path / "tasks.parquet")
     found = read_tasks([tmp_path / "tasks.parquet"], GroupSettings())
-    assert found.names.tolist() == ["-0.0", "0.0", "1.5"]
-    assert found.group_names.tolist() == ["1.0", "2.5"]
+    assert found.names.tolist() == ["-0.0", "0", "1.5"]
+    assert found.group_names.tolist() == ["1", "2.5"]
     assert found.features[:, 0].tolist() == x.to_numpy().astype(np.float64)[[1, 0, 2]].tolist()
 
 

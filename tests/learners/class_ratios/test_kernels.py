@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from learners.class_ratios.kernels import (
     NystroemMap,
     bandwidth_ladder,
+    feature_scale,
     mean_kernel,
     median_distance,
     set_gram,
@@ -129,3 +130,11 @@ def test_sums_over_strips_are_those_of_all_features(size):
     np.testing.assert_allclose(total, whole.sum(axis=0), rtol=0, atol=1e-10)
     along = features.kernel.along(point, features.root @ direction)
     np.testing.assert_allclose(along, whole @ direction, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("factor", [1e160, 2.0**1000, 1e-170])
+def test_the_unit_of_a_feature_follows_its_scale_where_squares_do_not(factor, rng):
+    point = np.column_stack([rng.normal(size=50), np.arange(50) < 20, np.full(50, 3.0)])
+    unit = feature_scale(point)
+    assert feature_scale(factor * point)[:2] == pytest.approx(factor * unit[:2], rel=1e-12)
+    assert feature_scale(factor * point)[2] == unit[2] == 1

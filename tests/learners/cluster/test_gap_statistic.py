@@ -49,3 +49,19 @@ def test_what_does_not_fit_is_refused(rng):
         cluster_number(x[:3], rng=rng)
     with pytest.raises(ValueError, match="method must be one of"):
         cluster_number(x, method="elbow", rng=rng)
+    with pytest.raises(ValueError, match="metric must be 'sqeuclidean'"):
+        cluster_number(x, metric="cosine", rng=rng)
+    with pytest.raises(ValueError, match="dissimilarities must be >= 0"):
+        cluster_number(np.eye(10) - 1, metric="precomputed", rng=rng)
+    x[3, 0] = np.nan
+    with pytest.raises(ValueError, match="x must be finite, got nan at row 3, column 0"):
+        cluster_number(x, rng=rng)
+
+
+@pytest.mark.refusal
+def test_lists_of_rows_are_rows():
+    x = [[0.0], [0.1], [0.2], [9.0], [9.1], [9.2]]
+    one, other = (
+        cluster_number(rows, k_max=3, rng=np.random.default_rng(0)) for rows in (x, np.array(x))
+    )
+    assert one == other

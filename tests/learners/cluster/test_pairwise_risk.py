@@ -88,6 +88,31 @@ def test_too_few_rows_left_out_have_no_risk():
     assert np.isnan([found.risk_, *found.risk_interval_]).all()
 
 
+def test_an_empty_cell_is_given_to_no_row():
+    """Two places have three cells: the third is empty, and would cost nothing."""
+    x = np.repeat([[0.0], [5.0]], 3, axis=0)
+    found = PairwiseRiskClustering(3, objective="pairwise", holdout=0, random_state=0).fit(x)
+    assert found.labels_.tolist() == [0, 0, 0, 1, 1, 1]
+    assert found.predict([[4.0], [1.0]]).tolist() == [1, 0]
+
+
+def test_rounding_within_a_part_of_a_matrix_is_no_asymmetry(rng):
+    """All that is left out are copies, whose dissimilarities are rounding errors."""
+    matrix = np.ones((12, 12)) - np.eye(12)
+    close = np.ix_(range(10), range(10))
+    matrix[close] = np.triu(np.full((10, 10), 1e-12), 1)
+    for seed in range(5):
+        found = PairwiseRiskClustering(2, metric="precomputed", holdout=0.3, random_state=seed)
+        assert len(found.fit(matrix).labels_) == 12
+
+
+def test_a_small_matrix_must_be_symmetric_as_a_large_one(rng):
+    matrix = 1e-9 * rng.random((6, 6))
+    np.fill_diagonal(matrix, 0)
+    with pytest.raises(ValueError, match="dissimilarities must be symmetric"):
+        PairwiseRiskClustering(2, metric="precomputed").fit(matrix)
+
+
 @pytest.mark.refusal
 @pytest.mark.parametrize(
     ("knobs", "message"),

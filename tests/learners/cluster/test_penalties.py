@@ -70,3 +70,18 @@ def test_a_bound_that_is_exceeded_is_refused(rng):
         penalized_risks(rng.normal(size=(20, 2)), k_max=2, bound=0.001, rng=rng)
     with pytest.raises(ValueError, match="4 points or more"):
         penalized_risks(np.zeros((3, 1)), rng=rng)
+    with pytest.raises(ValueError, match="k_max must be >= 1, got k_max=0"):
+        penalized_risks(np.zeros((8, 1)), k_max=0, rng=rng)
+    with pytest.raises(ValueError, match="x must be finite, got inf at row 1, column 0"):
+        penalized_risks(np.array([[0.0], [np.inf], [1.0], [2.0]]), rng=rng)
+
+
+@pytest.mark.refusal
+def test_an_unknown_metric_is_refused_and_lists_of_rows_are_rows():
+    x = [[0.0], [0.1], [0.2], [9.0], [9.1], [9.2]]
+    with pytest.raises(ValueError, match="metric must be 'sqeuclidean'"):
+        penalized_risks(np.array(x), metric="cosine", rng=np.random.default_rng(0))
+    one, other = (
+        penalized_risks(rows, k_max=2, rng=np.random.default_rng(0)) for rows in (x, np.array(x))
+    )
+    assert one == other

@@ -98,6 +98,8 @@ def test_a_cell_of_one_point_adds_nothing():
         ({"max_pairs": 3, "rng": np.random.default_rng(0)}, "max_pairs must be >= 4"),
         ({"x": np.zeros((2, 1)), "labels": np.zeros(2, int)}, "3 points or more"),
         ({"metric": "precomputed"}, "square matrix"),
+        ({"x": np.array([[0.0], [np.nan], [1.0], [2.0]])}, "x must be finite, got nan at row 1"),
+        ({"x": np.zeros(4)}, "x must be a matrix"),
         ({"metric": "precomputed", "x": -np.ones((4, 4))}, "must be >= 0"),
         ({"metric": "precomputed", "x": np.arange(16.0).reshape(4, 4)}, "symmetric"),
         ({"metric": "precomputed", "x": np.ones((4, 4))}, "from itself must be 0"),

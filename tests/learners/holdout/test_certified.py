@@ -155,3 +155,11 @@ def test_no_loss_is_refused_for_its_value(odd, read):
         HOLDOUT.answer(START, train=0.1, loss=np.append(loss[:-1], last)) for last in (odd, read)
     )
     assert found == expected
+
+
+@pytest.mark.refusal
+def test_an_array_of_objects_is_refused_and_no_value_is_told():
+    loss = np.array([0.0] * 119 + ["secret"], dtype=object)
+    with pytest.raises(ValueError, match="loss must be an array of numbers") as refusal:
+        HOLDOUT.answer(START, train=0.1, loss=loss)
+    assert "secret" not in str(refusal.value)

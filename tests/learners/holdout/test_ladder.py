@@ -103,3 +103,11 @@ def test_losses_and_numbers_out_of_range_are_refused():
     for level in (0.0, 1.0):
         with pytest.raises(ValueError, match="level must be"):
             ladder_error(0.1, n=10, n_models=1, level=level)
+
+
+@pytest.mark.refusal
+def test_an_array_of_objects_is_refused_and_no_value_is_told():
+    loss = np.array([0.0] * 119 + ["secret"], dtype=object)
+    with pytest.raises(ValueError, match="loss must be an array of numbers") as refusal:
+        climb(None, loss, step=0.1)
+    assert "secret" not in str(refusal.value)

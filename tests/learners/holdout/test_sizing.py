@@ -196,3 +196,13 @@ def test_the_narrowest_adaptive_holdout_comes_first():
 def test_arguments_of_widths_out_of_range_are_refused(arguments):
     with pytest.raises(ValueError, match="must be"):
         holdout_widths(**({"n": 100, "n_questions": 10, "budget": 2, "level": 0.9} | arguments))
+
+
+def test_noise_on_the_score_that_outweighs_all_else_refutes_one_honest_model_in_a_hundred_at_most():
+    """Of 400,000; beyond three deviations Laplace noise would be in 1.4 of 100."""
+    n, price, rng, times = 4_000, 0.005, np.random.default_rng(0), 400_000
+    gate = fitted_gate(10.0, n=n, n_scored=n, epsilon_score=price, budget=1)
+    scored = rng.binomial(n, 0.5, times) / n + rng.laplace(0, 1 / (price * n), times)
+    gap = np.abs(rng.binomial(n, 0.5, times) / n - np.clip(scored, 0, 1))
+    threshold = gate.threshold + rng.laplace(0, 2 * gate.sigma, times)
+    assert (gap + rng.laplace(0, 4 * gate.sigma, times) > threshold).mean() < 0.01

@@ -131,3 +131,21 @@ def test_labels_that_agree_are_as_alike_as_the_ceiling(rng):
     assert 0.8 < found.ceiling <= 1
     with pytest.raises(ValueError, match="n_boot must be >= 2"):
         compare_decision_images(x, gold, gold, n_boot=1, rng=rng)
+
+
+@pytest.mark.refusal
+def test_lists_are_compared_and_groups_that_cannot_be_drawn_are_refused(rng):
+    x = rng.normal(size=(60, 2))
+    gold = x[:, 0] > 0
+    terms = {"classifier": "centroid", "n_boot": 2}
+    found = compare_decision_images(x.tolist(), gold, gold, **terms, rng=np.random.default_rng(0))
+    same = compare_decision_images(x, gold, gold, **terms, rng=np.random.default_rng(0))
+    assert (found.low == same.low).all()
+    with pytest.raises(ValueError, match="groups must be two or more, got 1"):
+        compare_decision_images(x, gold, gold, groups=["a"] * 60, **terms, rng=rng)
+    with pytest.raises(
+        ValueError, match=r"groups must be one for each of 60 tasks, got shape=\(59,\)"
+    ):
+        compare_decision_images(x, gold, gold, groups=np.arange(59), **terms, rng=rng)
+    with pytest.raises(ValueError, match=r"level must be in \(0, 1\), got level=95"):
+        compare_decision_images(x, gold, gold, level=95, **terms, rng=rng)

@@ -48,6 +48,16 @@ def test_a_constant_feature_says_nothing(rng):
     assert found.p_value[0, 1] == 1
 
 
+def test_a_feature_beside_one_of_large_scale_is_compared_all_the_same(rng):
+    """Milliseconds since 1970 beside a feature of unit variance."""
+    x, gold = rng.normal(size=(100, 2)), np.zeros(100, int)
+    wrong = (rng.random(100) < 0.4).astype(int)
+    alone = error_image_test(x, gold, wrong, n_permutations=9, rng=rng)
+    x[:, 1] = 1.7e12 + 1e9 * x[:, 1]
+    beside = error_image_test(x, gold, wrong, n_permutations=9, rng=rng)
+    assert beside.statistic == pytest.approx(alone.statistic, abs=1e-6)
+
+
 @pytest.mark.refusal
 def test_what_does_not_fit_is_refused(rng):
     x, gold = rng.normal(size=(10, 2)), np.zeros(10, int)

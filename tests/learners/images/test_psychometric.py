@@ -95,6 +95,9 @@ def test_without_three_quarters_the_threshold_is_halfway():
         ({"chance": 1.0}, {}, "chance must be"),
         ({"lapse_max": 0.6}, {}, "lapse_max must be"),
         ({"link": "probit"}, {}, "link must be"),
+        ({"level": 95.0}, {}, "level must be in"),
+        ({"level": float("nan")}, {}, "level must be in"),
+        ({"n_boot": -5}, {}, "n_boot must be >= 0"),
         ({}, {"right": np.ones(3)}, "of one length"),
         ({}, {"x": np.ones(4)}, "two finite levels"),
         ({}, {"x": np.array([-1.0, 1, 2, 3])}, "x must be >= 0"),
@@ -113,6 +116,8 @@ def test_a_level_that_is_never_reached_is_refused():
     )
     with pytest.raises(ValueError, match="level must be between chance"):
         found.threshold(0.4)
+    with pytest.raises(ValueError, match=r"level must be in \(0, 1\), got level=95"):
+        psychometric_posterior(LEVELS, np.full((1, 8), 5.0), np.full((1, 8), 6.0), level=95.0)
 
 
 def test_a_guess_at_the_truth_that_errs_is_no_lapse():

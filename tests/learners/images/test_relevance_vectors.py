@@ -69,6 +69,14 @@ def test_the_decision_is_that_of_the_weights_it_shows(rows):
     assert (model.predict_proba(x)[:, 1] > 0.5).tolist() == (model.predict(x) == "yes").tolist()
 
 
+def test_a_row_of_zeros_is_no_first_basis_point(rows):
+    """Its column of a linear kernel is 0, and so would be what it is divided by."""
+    x, y = rows
+    model = RelevanceVectorClassifier().fit(np.vstack([np.zeros((1, 2)), x]), np.append("no", y))
+    assert 0 not in model.relevance_
+    assert model.score(x, y) > 0.75
+
+
 def test_landmarks_are_drawn_by_the_seed(rows):
     x, y = rows
     one, other = (

@@ -120,6 +120,15 @@ def test_scores_are_log_densities_and_nothing_lies_outside(ledger, rows):
     assert fitted.score([[0.35], [0.35]]) == pytest.approx(2 * inside[0])
 
 
+def test_a_refused_fit_and_other_parameters_leave_the_fitted_density(ledger, rows, rng):
+    fitted = estimator(ledger).fit(rows)
+    before = fitted.score_samples(rows)
+    with pytest.raises(BudgetError):
+        fitted.set_params(epsilon=3.0, low=0.4, n_bins=3).fit(rows)
+    assert (fitted.score_samples(rows) == before).all()
+    assert fitted.sample(20, rng=rng).shape == (20, 1)
+
+
 def test_samples_follow_the_density(ledger, rows, rng):
     """Frequencies of 20000 draws; each is six deviations off with probability below 1e-7."""
     fitted = estimator(ledger).fit(rows)
@@ -146,6 +155,8 @@ def test_clones_share_the_ledger_and_pickles_leave_it(ledger, rows):
         {"low": 1.0},
         {"high": float("nan")},
         {"high": float("inf")},
+        {"low": -1e308, "high": 1e308},  # whose distance is not finite
+        {"high": 5e-324},
     ],
 )
 def test_bins_that_make_no_sense_are_refused_unpaid(ledger, rows, knobs):

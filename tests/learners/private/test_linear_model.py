@@ -100,6 +100,23 @@ def test_a_row_beyond_the_bound_is_judged_as_its_clipped_copy(rng):
     assert model.decision(50 * x) == pytest.approx(model.decision(x))
 
 
+@pytest.mark.refusal  # rows are annotated as floats, of which integers are not
+@pytest.mark.parametrize("kind", [np.uint8, np.int64, np.float16, np.float32])
+def test_rows_of_another_type_are_judged_as_their_doubles(kind):
+    """Squares of bytes wrap; those of 4e9 are too large for an int64, those of 255 for half precision."""
+    x = np.array([[200, 255], [3, 4]], kind)
+    if kind == np.int64:
+        x[0] = 4_000_000_000
+    model = LinearModel(np.array([[1.0, -2.0, 0.1]]), norm_bound=7.0)
+    assert (model.decision(x) == model.decision(x.astype(np.float64))).all()
+
+
+def test_a_row_of_short_floats_is_within_the_bound_too():
+    """The sum of its squares is zero in single precision."""
+    row = lift(np.full((1, 4), 2e-24, np.float32), 1e-24)
+    assert np.linalg.norm(row) <= 1 + 1e-9
+
+
 def test_a_model_owns_a_read_only_copy():
     coef = np.zeros((1, 2))
     model = LinearModel(coef, norm_bound=1.0)

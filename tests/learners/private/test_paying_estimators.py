@@ -137,6 +137,18 @@ def test_a_fit_is_paid_once_and_gives_the_stored_model_again(ledger, rows):
     assert (other.coef_ != first.coef_).any()
 
 
+def test_a_refused_fit_leaves_the_fitted_model(ledger, rows):
+    x, y = rows
+    fitted = estimator(ledger).fit(x, y)
+    before = fitted.predict_proba(x)
+    fitted.set_params(epsilon=9.0, classes=("absent", "no", "yes"))
+    with pytest.raises(BudgetError):
+        fitted.fit(x[:, :1], y)
+    fitted.request(x[:, :1], y)
+    assert (fitted.predict_proba(x) == before).all()
+    assert set(fitted.predict(x)) <= {"no", "yes"}
+
+
 def test_a_fit_beyond_the_budget_is_refused(ledger, rows):
     with pytest.raises(BudgetError):
         estimator(ledger, epsilon=10.1).fit(*rows)

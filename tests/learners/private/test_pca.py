@@ -135,6 +135,16 @@ def test_a_pickle_projects_and_cannot_fit(ledger):
     assert clone(fitted).ledger is ledger
 
 
+def test_a_refused_fit_leaves_the_fitted_components(ledger):
+    fitted = estimator(ledger, norm_bound=1e200).fit(rows())
+    before = fitted.transform(rows())
+    fitted.set_params(center=None, epsilon=9.0)
+    with pytest.raises(BudgetError):
+        fitted.fit(rows()[:, :3])
+    fitted.request(rows()[:, :3])
+    assert (fitted.transform(rows()) == before).all()
+
+
 REFUSED = [
     ({"mechanism": "gibbs"}, "mechanism must be one of"),
     ({"mechanism": "gaussian"}, 'delta must be > 0 for "gaussian"'),
@@ -144,6 +154,7 @@ REFUSED = [
     ({"n_components": 0}, "n_components must be >= 1"),
     ({"center": (1.0,)}, "center must be 4 finite numbers"),
     ({"delta": 0.01}, "delta must be below 1/n"),
+    ({"delta": 1e-5, "norm_bound": 1e200}, "norm_bound must have a finite square"),
 ]
 
 

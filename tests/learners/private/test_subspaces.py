@@ -169,6 +169,16 @@ def test_cells_that_are_not_finite_count_as_zero():
     assert np.isnan(x[0, 0])
 
 
+@pytest.mark.parametrize("kind", [np.float16, np.float32])
+def test_rows_of_short_floats_have_the_moments_of_their_doubles(kind):
+    x = (10 * rows()).astype(kind)
+    short, long = (
+        moments_query(one, norm_bound=0.7, dataset="toy").value["moments"]
+        for one in (x, x.astype(np.float64))
+    )
+    assert (short == long).all()
+
+
 def test_blocks_of_rows_have_the_moments_of_the_whole():
     x = rows(n=40_000)
     length = np.maximum(1, np.linalg.norm(x / 0.7, axis=1))

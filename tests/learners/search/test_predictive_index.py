@@ -176,6 +176,25 @@ def test_queries_are_drawn_where_there_are_too_many(rows):
     assert scores.shape == ids.shape == (4, 3)
 
 
+def test_distances_are_exact_far_from_the_origin_too(rows):
+    """Squares of 1e9 have no digits left for differences of 1."""
+    objects, queries = rows
+    near, far = (
+        PredictiveIndex(HyperplaneCover(3, 4, random_state=0), scorer="sqeuclidean", top=4).fit(
+            objects + offset, queries=queries + offset
+        )
+        for offset in (0.0, 2.0**30)
+    )
+    for query in queries[:20]:
+        found = far.query(query + 2.0**30, k=5, budget=300)
+        assert found.ids.tolist() == near.query(query, k=5, budget=300).ids.tolist()
+    earning = (near._lists.value > 0).sum()
+    assert (far._lists.value > 0).sum() == earning
+    own = near._lists.of(len(near._lists.start) - 2), far._lists.of(len(far._lists.start) - 2)
+    share = np.isin(near._lists.ids[own[0]][:50], far._lists.ids[own[1]][:50]).mean()
+    assert share > 0.9
+
+
 @pytest.mark.refusal
 def test_what_does_not_fit_is_refused(rows):
     objects, queries = rows
@@ -193,3 +212,13 @@ def test_what_does_not_fit_is_refused(rows):
     index = PredictiveIndex(random_state=0).fit(objects, queries=queries)
     with pytest.raises(ValueError, match="k must be from 1 to the budget"):
         index.query(queries[0], k=11, budget=10)
+    for query in (queries[0, :5], queries[:1], np.full(6, np.nan)):
+        with pytest.raises(ValueError, match="query must be 6 finite numbers"):
+            index.query(query, k=1, budget=10)
+    for some, message in (
+        (queries[:, :5], r"queries must be rows of 6 features, got shape=\(200, 5\)"),
+        (queries[0], "queries must be rows of 6 features"),
+        (np.full((3, 6), np.inf), "queries must be finite, got inf at row 0, column 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            PredictiveIndex(random_state=0).fit(objects, queries=some)

@@ -6,6 +6,7 @@ statistical tests are at least six standard errors, false alarm 1e-8 or less.
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import numpy as np
@@ -301,6 +302,11 @@ def test_a_foreign_or_damaged_snapshot_is_refused() -> None:
         array_of("cond").restore(data)
     with pytest.raises(ConfigError, match="cannot be read"):
         mixed().restore(data[:100])
+    file = io.BytesIO()
+    np.save(file, np.zeros(3))
+    for read in (FPLA.from_snapshot, mixed().restore):
+        with pytest.raises(ConfigError, match=r"must be an \.npz file"):
+            read(file.getvalue())
 
 
 def test_disjoint_lanes_are_merged_and_shared_ones_refused() -> None:

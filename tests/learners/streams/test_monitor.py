@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from learners.streams import (
+    FPLA,
     ConfigError,
     StreamMonitor,
     WorkerCards,
@@ -216,6 +217,15 @@ def test_a_monitor_restored_goes_on_with_the_same_results_to_the_bit() -> None:
         StreamMonitor(2).restore(again.snapshot())
 
 
+def test_the_snapshot_of_another_array_is_refused() -> None:
+    cells = [{"op": "cap", "in": ["x"], "out": "mean"}]
+    other = FPLA.from_config({"cells": cells, "io": {"inputs": ["x"], "outputs": ["mean"]}})
+    with pytest.raises(ConfigError, match="the snapshot must be a monitor's"):
+        StreamMonitor.from_snapshot(other.snapshot())
+    with pytest.raises(ConfigError, match="cannot be read"):
+        StreamMonitor.from_snapshot(other.snapshot()[:50])
+
+
 def test_lanes_are_reset_and_merged() -> None:
     columns, whole = stream(), StreamMonitor(2)
     feed(whole, columns, slice(None))
@@ -250,6 +260,11 @@ def test_a_monitor_of_more_classes_has_the_same_cards() -> None:
         ({"n_classes": 2, "gamma": 0.0}, "gamma of cell 'reliability'"),
         ({"n_classes": 2, "false_alarm": 1.0}, "alpha of cell 'proof'"),
         ({"n_classes": 2, "drop": 0.0}, "d of cell 'drift'"),
+        ({"n_classes": 2, "threshold": 1e300}, "h of cell 'drift' must be > 0 in single precision"),
+        (
+            {"n_classes": 2, "gamma": 1e-50},
+            "gamma of cell 'reliability' must be .* single precision",
+        ),
     ],
 )
 def test_a_knob_out_of_range_is_refused(knobs: dict[str, float], message: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
 import pytest
 
@@ -135,3 +137,10 @@ def test_numbers_that_are_too_small_are_refused() -> None:
     ):
         with pytest.raises(ConfigError, match="must be >= 2"):
             RunningConsensus(**knobs)
+
+
+def test_a_file_of_one_array_is_no_snapshot() -> None:
+    file = io.BytesIO()
+    np.save(file, np.zeros(3))
+    with pytest.raises(ConfigError, match=r"must be an \.npz file"):
+        RunningConsensus.from_snapshot(file.getvalue())

@@ -116,6 +116,7 @@ def test_the_soft_label_of_a_task_that_is_not_taught_plays_no_part():
     ("taught", "message"),
     [
         (np.ones(19, dtype=np.bool_), "taught must be 20 truth values"),
+        (np.ones(20, dtype=np.int64), "taught must be 20 truth values"),
         (np.arange(20) < 4, "from 3 to 4 tasks"),
     ],
 )

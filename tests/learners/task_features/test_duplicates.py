@@ -68,3 +68,10 @@ def test_a_feature_that_is_the_same_for_every_task_changes_nothing(constant):
     wide = np.hstack([features, np.full((200, 100), constant)])
     found, expected = (near_duplicates(one, least=0.95) for one in (wide, features))
     assert np.array_equal(found.pair, expected.pair)
+
+
+@pytest.mark.parametrize("factor", [1e160, 1e-170])
+def test_pairs_are_found_where_squares_are_too_large_or_vanish(factor):
+    features = np.random.default_rng(0).normal(size=(100, 8))
+    features[70] = features[3]
+    assert near_duplicates(factor * features).pair.tolist() == [[3, 70]]

@@ -313,3 +313,14 @@ def test_a_vocabulary_of_one_word(animals):
     X = np.full((5, 1), 4)
     model = GraphLDA((1, 2, 2), random_state=0, **QUICK).fit(X)
     assert model.score(X) == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("kind", ["string", "Int64", "Float64"])
+def test_what_pandas_holds_for_a_missing_label_is_none(kind):
+    pd = pytest.importorskip("pandas")
+    X = np.array([[6, 6, 0, 0], [0, 0, 6, 6]] * 5)
+    names = ["cat", "dog"] if kind == "string" else [5, 6]
+    model = GraphLDA((1, 2), random_state=0, n_iter=20, burn_in=10, n_samples=5)
+    model.fit(X, pd.Series([*names, *[None] * 8], dtype=kind))
+    assert set(names) <= set(model.classes_)

@@ -161,3 +161,9 @@ def test_at_the_crossover_the_mechanism_without_a_delta_is_chosen():
     assert choose_mechanism(5, 1.0, crossover).mechanism == LatticeLaplace(1.0)
     above = choose_mechanism(5, 1.0, math.nextafter(crossover, 1.0)).mechanism
     assert isinstance(above, DiscreteGaussian)
+
+
+@pytest.mark.parametrize("epsilon", [39.0, 50.0, 100.0])
+def test_lattice_noise_is_chosen_at_prices_at_which_it_is_hardly_ever_there(epsilon):
+    assert isinstance(choose_mechanism(3, epsilon, 1e-6).mechanism, LatticeLaplace)
+    assert crossover_delta(3, epsilon) <= 1.0

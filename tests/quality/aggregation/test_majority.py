@@ -8,6 +8,7 @@ from hypothesis import given, settings
 
 from benchmarks.quality.crowd_sets import read_set
 from quality import CrowdLabels, encode, majority_vote, weighted_majority
+from quality.many_classes import weighted_of_named
 from tests.quality.labels.strategies import Row, crowds, label_rows, named_crowd
 
 QUICK = settings(max_examples=60, deadline=None, derandomize=True)
@@ -77,6 +78,14 @@ def test_a_worker_of_weight_zero_might_as_well_not_have_answered(labels: CrowdLa
     weight = np.linspace(0.0, 1.0, labels.n_workers)
     without = weighted_majority(labels.keep_workers(weight > 0), weight)
     assert np.array_equal(weighted_majority(labels, weight).posterior, without.posterior)
+
+
+def test_a_member_of_weight_zero_has_no_say_in_her_group() -> None:
+    labels = encode(["a", "b", "c"], [1, 1, 1], ["x", "y", "y"])
+    weight, groups = np.array([1.0, 0.0, 0.0]), np.zeros(3, dtype=np.int64)
+    for vote in (weighted_majority, weighted_of_named):
+        found = vote(labels, weight, groups=groups)
+        assert labels.classes[found.label].tolist() == ["x"]
 
 
 @pytest.mark.parametrize("factor", [1e-300, 0.5, 1e300])

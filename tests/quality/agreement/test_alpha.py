@@ -217,6 +217,14 @@ def test_alpha_of_a_class_is_that_of_the_class_against_all_others() -> None:
         assert found.value == pytest.approx(krippendorff_alpha(alone))
 
 
+@pytest.mark.parametrize("code", [-1, 3, 99])
+def test_a_code_of_no_class_is_refused(code: int) -> None:
+    message = f"codes must be of classes, from 0 to 2, got {min(code, 1)} to {max(code, 1)}"
+    with pytest.raises(ValueError, match=message):
+        alpha_by_class(some_crowd(3), np.array([1, code]))
+    assert len(alpha_by_class(some_crowd(3), np.array([2, 0]))) == 2
+
+
 @pytest.mark.parametrize("metric", METRICS)
 def test_the_alpha_of_a_group_is_that_of_the_table_of_its_tasks_alone(metric: str) -> None:
     labels, values = some_crowd(3), [0.0, 1.0, 5.0]

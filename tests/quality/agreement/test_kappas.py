@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quality import CrowdLabels, encode, fleiss_kappa, gwet_ac1, pair_kappas
+from quality import CrowdLabels, alpha_interval, encode, fleiss_kappa, gwet_ac1, pair_kappas
 from tests.quality.agreement.test_alpha import KRIPPENDORFF, observed, some_crowd
 from tests.quality.labels.strategies import crowds
 
@@ -116,6 +116,17 @@ def test_one_class_or_single_labels_are_undefined() -> None:
         assert math.isnan(fleiss_kappa(labels).value)
         assert math.isnan(pair_kappas(labels).light)
     assert len(pair_kappas(single).pair) == 0
+
+
+@pytest.mark.parametrize("n_tasks", [2, 3, 50])
+def test_where_everybody_agrees_nothing_is_known_of_the_error(n_tasks: int) -> None:
+    """A width of 0 would say that two tasks show it all; so it is with alpha."""
+    task = np.repeat(np.arange(n_tasks), 3)
+    labels = encode(np.tile([1, 2, 3], n_tasks), task, task % 2)
+    for found in (fleiss_kappa(labels), gwet_ac1(labels)):
+        assert found.value == pytest.approx(1.0)
+        assert np.isnan([found.standard_error, found.lower, found.upper]).all()
+    assert math.isnan(alpha_interval(labels).lower)
 
 
 def test_pairs_with_few_common_tasks_are_left_out() -> None:

@@ -54,6 +54,26 @@ def test_davidsons_ties_are_those_of_a_general_optimiser() -> None:
     assert found.log_likelihood == pytest.approx(-loss(best), abs=1e-6)
 
 
+@pytest.mark.parametrize("prior_sd", [None, 1.0])
+def test_the_covariance_is_of_scores_and_tie_parameter_together(prior_sd: float | None) -> None:
+    """The block of the scores in the inverse of all seven parameters' information."""
+    table = table_of(ties=0.8)
+    found = bradley_terry(table, prior_sd=prior_sd)
+    row = np.arange(400)
+    slope = np.zeros((400, 3, 7))
+    slope[row, :2, table.left] = 0.5, -0.5
+    slope[row, :2, table.right] = -0.5, 0.5
+    slope[:, 2, 6] = 1.0
+    weight = np.exp(slope @ [*found.score, found.tie])
+    chance = weight / weight.sum(axis=1, keepdims=True)
+    mean = np.einsum("rk,rkp->rp", chance, slope)
+    information = np.einsum("rk,rkp,rkq->pq", chance, slope, slope) - mean.T @ mean
+    information[:6, :6] += np.eye(6) * (0.0 if prior_sd is None else prior_sd**-2)
+    centred = np.eye(6) - 1 / 6
+    expected = centred @ np.linalg.pinv(information)[:6, :6] @ centred
+    assert found.covariance == pytest.approx(expected, abs=1e-7)
+
+
 def test_half_ties_are_half_a_win_of_each() -> None:
     columns = ["w"] * 4, list("xxxx"), list("yyyy")
     tied = bradley_terry(encode_comparisons(*columns, ["x", "x", "y", "tie"]), ties="half")

@@ -39,6 +39,12 @@ def test_a_group_has_one_vote_on_a_question() -> None:
     assert found.weights(None).tolist() == [1.0] * 3
 
 
+def test_who_answers_on_her_own_counts_as_often_as_she_answers() -> None:
+    found = encode_comparisons(list("aabbcc"), ["x"] * 6, ["y"] * 6, ["left"] * 6)
+    assert found.weights(np.array([-1, -1, -1])).tolist() == found.weights(None).tolist()
+    assert found.weights(np.array([0, 0, -1])).tolist() == [0.25] * 4 + [1.0] * 2
+
+
 def test_as_labels_the_first_item_is_the_one_that_sorts_first() -> None:
     found = encode_comparisons(list("abc"), list("xyx"), list("yxy"), ["left", "left", "tie"])
     labels = found.as_labels()

@@ -82,7 +82,12 @@ def test_swapping_the_sides_turns_positions_and_nothing_else() -> None:
     assert there.discrimination == pytest.approx(here.discrimination, abs=1e-6)
 
 
-def test_an_item_without_comparisons_has_the_priors_variance() -> None:
+def test_a_table_without_comparisons_is_refused() -> None:
+    with pytest.raises(ValueError, match="there must be a comparison or more, got none"):
+        crowd_bradley_terry(crowd_of(0).table.take(np.zeros(0, dtype=np.int64)))
+
+
+def test_an_item_without_comparisons_is_known_least() -> None:
     crowd = crowd_of(2).table
     without = np.flatnonzero((crowd.left != 0) & (crowd.right != 0))
     found = crowd_bradley_terry(crowd.take(without))

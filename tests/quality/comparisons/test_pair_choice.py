@@ -38,3 +38,14 @@ def test_what_cannot_be_chosen_is_refused() -> None:
         next_pairs(np.zeros(2), np.eye(2), n=0)
     with pytest.raises(ValueError, match="two items to compare, got 1"):
         next_pairs(np.zeros(1), np.eye(1), n=1)
+
+
+@pytest.mark.refusal
+def test_scores_without_a_covariance_of_them_are_refused() -> None:
+    with pytest.raises(ValueError, match="score and covariance must be finite"):
+        next_pairs(np.array([0.0, np.nan]), np.eye(2), n=1)
+    with pytest.raises(ValueError, match="score and covariance must be finite"):
+        next_pairs(np.zeros(2), np.full((2, 2), np.inf), n=1)
+    for covariance in (np.eye(3), np.ones(2), np.ones((2, 1))):
+        with pytest.raises(ValueError, match="covariance must be a square table of as many items"):
+            next_pairs(np.zeros(2), covariance, n=1)

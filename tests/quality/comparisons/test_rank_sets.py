@@ -48,6 +48,19 @@ def test_the_level_is_a_probability(level: float) -> None:
         rank_intervals(np.zeros(2), np.eye(2), level=level, rng=np.random.default_rng(0))
 
 
+def test_draws_too_few_for_the_level_are_refused() -> None:
+    """Of 100 draws at .999 the quantile is that of the largest, whatever the level."""
+    for level, n_draws in ((0.999, 900), (0.9999, 2_000)):
+        with pytest.raises(ValueError, match="n_draws must be >= 1 / .* = 1"):
+            rank_intervals(
+                np.zeros(2), np.eye(2), level=level, n_draws=n_draws, rng=np.random.default_rng(0)
+            )
+    for level, n_draws in ((0.99, 100), (0.95, 20), (0.9, 10)):
+        rank_intervals(
+            np.zeros(2), np.eye(2), level=level, n_draws=n_draws, rng=np.random.default_rng(0)
+        )
+
+
 @pytest.mark.refusal
 def test_scores_of_any_numbers_are_ranked_and_others_refused() -> None:
     rng, covariance = np.random.default_rng(0), np.eye(3) * 1e-4
@@ -56,3 +69,5 @@ def test_scores_of_any_numbers_are_ranked_and_others_refused() -> None:
         rank_intervals(np.array([0, np.nan, 2]), covariance, rng=rng)
     with pytest.raises(ValueError, match="n_draws must be >= 1, got 0"):
         rank_intervals(np.zeros(3), covariance, n_draws=0, rng=rng)
+    with pytest.raises(ValueError, match="covariance must be a square table of as many items"):
+        rank_intervals(np.zeros(4), covariance, rng=rng)

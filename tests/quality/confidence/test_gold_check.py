@@ -85,6 +85,13 @@ def test_what_is_no_confidence_is_refused() -> None:
             reliability(np.array([bad]), np.array([True]), rng=rng)
 
 
+@pytest.mark.refusal
+@pytest.mark.parametrize("right", [np.ones(1, dtype=bool), np.ones((2, 1), dtype=bool)])
+def test_what_is_right_is_one_truth_value_a_task(right: np.ndarray) -> None:
+    with pytest.raises(ValueError, match="right must be 2 truth values, one per task"):
+        reliability(np.array([0.5, 0.9]), right, rng=np.random.default_rng(0))
+
+
 @QUICK
 @given(
     st.lists(st.tuples(st.sampled_from([0.5, 0.7, 0.71, 0.9, 0.97]), st.booleans()), min_size=1),

@@ -156,6 +156,22 @@ def test_the_share_copied_and_what_a_group_is_worth_are_covered() -> None:
     assert covered >= 12
 
 
+@pytest.mark.parametrize("n_tasks", [20, 80])
+def test_members_who_always_agree_copy_a_share_with_a_width_by_their_tasks(n_tasks: int) -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.integers(2, size=n_tasks)
+    given = [np.where(rng.random(n_tasks) < 0.8, truth, 1 - truth) for _ in range(11)]
+    label = np.stack([*given, given[-1]])
+    worker, task = np.divmod(np.arange(label.size), n_tasks)
+    found = dependent_groups(encode(worker, task, label.ravel()), models=np.array([10, 11]))
+    (low, high), (fewest, most) = found.copied_interval[0], found.effective_interval[0]
+    assert found.copied[0] == pytest.approx(1.0)
+    # Jeffreys: 1.9 disagreements at most, where about a third of the pairs may disagree
+    assert 1 - low == pytest.approx(1.9 / n_tasks / 0.36, rel=0.3)
+    assert high == fewest == pytest.approx(1.0)
+    assert most == pytest.approx(2 / (1 + low))
+
+
 def test_models_are_a_group_before_any_evidence_and_however_many() -> None:
     labels, _, planted = crowd_of("models", n_workers=12, count=9)
     assert not (dependent_groups(labels).sizes > 7).any()  # more than a third: the crowd
@@ -226,7 +242,8 @@ def test_very_many_pairs_are_thinned_and_the_clique_is_found(
     assert np.array_equal(dependent_groups(labels).group >= 0, planted)
 
 
-@pytest.mark.parametrize("models", [np.array([-1, 3]), np.array([0, 35])])
+@pytest.mark.refusal
+@pytest.mark.parametrize("models", [np.array([-1, 3]), np.array([0, 35]), np.array([0.5, 3.0])])
 def test_models_that_are_no_workers_are_refused(models: np.ndarray) -> None:
     labels, _, _ = crowd_of("sybils")
     with pytest.raises(ValueError, match="models must be worker codes from 0 to 34"):

@@ -127,6 +127,12 @@ def test_a_reference_that_is_no_classes_is_refused(reference: np.ndarray, messag
         pasted_answers(crowd_of(0, 0.5)[0], reference)
 
 
+def test_a_table_without_labels_is_refused() -> None:
+    nobody = encode([], [], [], classes=["a", "b"])
+    with pytest.raises(ValueError, match="labels must be of one task or more"):
+        pasted_answers(nobody)
+
+
 @pytest.mark.parametrize(("n_workers", "n_classes"), [(5, 5), (6, 5), (8, 5), (12, 6)])
 def test_few_honest_workers_of_many_classes_are_hardly_ever_flagged(
     n_workers: int, n_classes: int

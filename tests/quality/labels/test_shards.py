@@ -112,6 +112,31 @@ def test_few_parts_are_kept_at_a_time() -> None:
     assert most <= 12
 
 
+@pytest.mark.refusal
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"worker": np.array([0, 2, 1])}, r"worker must be codes from 0 to 1, got 0 to 2"),
+        ({"worker": np.array([0, -1, 1])}, r"worker must be codes from 0 to 1, got -1 to 1"),
+        ({"label": np.array([0, 3, 1])}, r"label must be codes from 0 to 2, got 0 to 3"),
+        ({"gold": np.array([-2, 0])}, r"gold must be codes from -1 to 2, got -2 to 0"),
+        ({"task_start": np.array([0, 2, 9])}, "task_start must be 3 ends that ascend from 0"),
+        ({"task_start": np.array([0, 5, 3])}, "task_start must be 3 ends that ascend from 0"),
+        ({"worker": np.array([0, 1])}, "got 3 for 3 labels by 2 workers' codes"),
+    ],
+)
+def test_a_shard_of_codes_out_of_range_is_refused(
+    change: dict[str, np.ndarray], message: str
+) -> None:
+    sound: dict[str, Any] = {
+        "worker": np.array([0, 1, 1]), "label": np.array([0, 2, 1]), "gold": np.array([-1, 2]),
+        "task_start": np.array([0, 2, 3]), "first_task": 0, "n_workers": 2, "n_classes": 3,
+    }  # fmt: skip
+    assert LabelShard(**sound).n_labels == 3
+    with pytest.raises(ValueError, match=message):
+        LabelShard(**(sound | change))
+
+
 def test_no_parts_and_no_shards_are_refused() -> None:
     with pytest.raises(ValueError, match="parts must be one or more, got none"):
         tree_total([])

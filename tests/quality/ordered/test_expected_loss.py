@@ -30,6 +30,17 @@ def test_a_name_that_is_no_loss_is_refused() -> None:
         least_loss(np.full((1, 2), 0.5), "cubed")  # type: ignore[arg-type]
 
 
+@pytest.mark.refusal
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(
+    "posterior",
+    [np.full((1, 2), np.nan), np.zeros((3, 0)), np.array([0.5, 0.5]), np.array([[0.5, 0.6]]), -np.eye(2)],
+)  # fmt: skip
+def test_rows_that_are_no_distributions_are_refused(posterior: np.ndarray, loss: Loss) -> None:
+    with pytest.raises(ValueError, match="posterior must"):
+        least_loss(posterior, loss)
+
+
 def test_the_rounding_allowed_is_a_share_of_the_largest_loss() -> None:
     """Of 2,000 classes the largest absolute loss is 1,999, not its square."""
     posterior = np.zeros((1, 2000))

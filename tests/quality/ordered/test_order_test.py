@@ -45,6 +45,30 @@ def test_classes_confused_alike_are_shown_with_probability_of_01_at_most() -> No
     assert sum(shown) <= 8
 
 
+@pytest.mark.parametrize(
+    "often", [(0.4, 0.1, 0.1, 0.4), (0.6, 0.2, 0.1, 0.1), (0.1, 0.4, 0.4, 0.1)]
+)
+@pytest.mark.parametrize("by_popularity", [False, True])
+def test_rare_and_frequent_classes_confused_alike_have_no_order(
+    often: tuple[float, ...], by_popularity: bool
+) -> None:
+    """Errors fall on the wrong classes alike, or as often as they are true; 20,000 labels a crowd."""
+    shown = contradicted = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        truth = rng.choice(4, size=4000, p=often)[np.repeat(np.arange(4000), 5)]
+        guess = rng.choice(4, size=20_000, p=often if by_popularity else None)
+        label = np.where(rng.random(20_000) < 0.6, truth, guess)
+        rows = np.arange(20_000) % 10, np.repeat(np.arange(4000), 5), label
+        verdict = order_fit(encode(*rows, classes=range(4))).verdict
+        shown, contradicted = (
+            shown + (verdict == "shown"),
+            contradicted + (verdict == "contradicted"),
+        )
+    assert shown <= 2
+    assert contradicted <= 4  # three boundaries at .01: one of 30 crowds
+
+
 def test_three_classes_confused_alike_are_shown_with_probability_of_01_at_most() -> None:
     """As above; two boundaries, which share a pair, are the fewest."""
     rng, shown = np.random.default_rng(1), 0

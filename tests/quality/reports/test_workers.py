@@ -157,6 +157,8 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
         worker_report(labels, other, vote.posterior)
     with pytest.raises(ValueError, match=r"posterior must have shape \(4, 2\), got \(3, 2\)"):
         worker_report(labels, filtered, vote.posterior[1:])
+    with pytest.raises(ValueError, match="posterior must hold rows of probabilities"):
+        worker_report(labels, filtered, vote.posterior * np.nan)
 
 
 @pytest.mark.refusal

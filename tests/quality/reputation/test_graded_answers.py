@@ -79,23 +79,34 @@ def test_a_neighbour_counts_less_than_the_other_end() -> None:
     assert near == pytest.approx(far / 4)
 
 
-def test_p_values_are_those_of_all_answers_she_may_give() -> None:
+def test_there_is_room_for_the_penalties_of_as_many_grades_as_there_are() -> None:
+    """Every grade that nobody gave is another distance from those that two others gave, both 0."""
+    rng = np.random.default_rng(0)
+    worker, task = np.arange(180), np.repeat(np.arange(60), 3)
+    labels = encode(worker, task, rng.integers(2, size=180) * 10, classes=list(range(11)))
+    _, others, _, _ = fit_graded(labels)
+    penalties = [np.unique(one).size for one in others.terms.reshape(-1, 11, 3)[:, :, 2]]
+    assert max(penalties) == 11 == others.most_penalties
+
+
+@pytest.mark.parametrize("n_classes", [4, 11])
+def test_p_values_are_those_of_all_answers_she_may_give(n_classes: int) -> None:
     """Oracle: every combination of answers of a worker of three labels, penalties made anew from a table."""
     rng = np.random.default_rng(3)
     worker, task = np.array([0, 0, 0, *rng.integers(1, 9, size=40)]), np.arange(43) % 8
     pairs = np.unique(np.column_stack([worker, task]), axis=0)
-    label = rng.integers(4, size=len(pairs))
-    labels = encode(pairs[:, 0], pairs[:, 1], label, classes=list(range(4)))
+    label = rng.integers(n_classes, size=len(pairs))
+    labels = encode(pairs[:, 0], pairs[:, 1], label, classes=list(range(n_classes)))
     population, others, _, _ = fit_graded(labels)
     observed, hers = graded_penalty(labels), np.flatnonzero(labels.worker == 0)
     found = honest_p_values(
         others, Asked.everybody(labels), RELIABILITY, observed, population.probability
     )
-    terms, expected = others.terms.reshape(-1, 4, 3), 0.0
-    for answers in product(range(4), repeat=len(hers)):
+    terms, expected = others.terms.reshape(-1, n_classes, 3), 0.0
+    for answers in product(range(n_classes), repeat=len(hers)):
         said = labels.label.copy()
         said[hers] = answers
-        drawn = encode(labels.worker, labels.task, said, classes=list(range(4)))
+        drawn = encode(labels.worker, labels.task, said, classes=list(range(n_classes)))
         if graded_penalty(drawn)[0] >= observed[0] - 1e-9:
             chance = np.ones_like(RELIABILITY)
             for row, answer in zip(hers, answers, strict=True):

@@ -66,6 +66,16 @@ def test_numbers_out_of_range_are_refused() -> None:
         noisy_shares(COUNTS, DIFFERENCE, 40.0, **KNOWN, level=0.0)
     with pytest.raises(ValueError, match="finite"):
         noisy_shares(COUNTS * np.nan, DIFFERENCE, 40.0, **KNOWN)
+    with pytest.raises(ValueError, match="n_wrong and kurtoses must be finite, got n_wrong=nan"):
+        noisy_shares(COUNTS, DIFFERENCE, np.nan, **KNOWN)
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("covariance", [np.zeros((2, 2)), np.full((3, 3), np.nan)])
+def test_a_covariance_of_other_classes_is_refused(covariance: np.ndarray) -> None:
+    for name in ("count_covariance", "difference_covariance"):
+        with pytest.raises(ValueError, match=f"{name} must be 3 x 3 finite numbers"):
+            noisy_shares(COUNTS, DIFFERENCE, 40.0, **KNOWN | {name: covariance})
 
 
 def test_all_tasks_with_gold_and_no_noise_give_the_exact_shares() -> None:

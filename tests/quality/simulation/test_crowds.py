@@ -15,6 +15,7 @@ from quality import (
     simulate_crowd,
     soft_penalty,
 )
+from quality.simulation import crowds
 from quality.simulation.crowds import STRATEGIES
 from tests.quality.choice.contracts import AGGREGATORS, Aggregator
 
@@ -222,6 +223,25 @@ def test_regular_tasks_are_not_labelled_by_fixed_teams(rng: np.random.Generator)
     assert len(teams) > 100
 
 
+@pytest.mark.parametrize("exponent", [30.0, 1e4, 1e308])
+def test_draws_end_however_steep_the_activity_is(exponent: float, rng: np.random.Generator) -> None:
+    sizes = {"n_tasks": 20, "n_workers": 12, "labels_per_task": 12}
+    drawn = power_law_assignment(**sizes, exponent=exponent, rng=rng).worker.reshape(20, 12)
+    assert rows_are_different_workers(drawn, 12)
+    # the next in rank has a chance of 1 - (11/12)^30 = .93 at least
+    assert np.mean(drawn == np.median(drawn, axis=0)) > (0.7 if exponent < 1e3 else 0.999)
+
+
+def test_keys_draw_by_the_law_of_redrawing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each ordered pair of 4 workers, exponent 1, 60,000 tasks: six standard errors are below .012."""
+    sizes, shares = {"n_tasks": 60_000, "n_workers": 4, "labels_per_task": 2}, []
+    for rounds in (1_000, 1):
+        monkeypatch.setattr(crowds, "MAX_ROUNDS", rounds)
+        drawn = power_law_assignment(**sizes, exponent=1.0, rng=np.random.default_rng(3)).worker
+        shares.append(np.bincount(drawn.reshape(-1, 2) @ [4, 1], minlength=16) / 60_000)
+    assert shares[1] == pytest.approx(shares[0], abs=0.012)
+
+
 def test_activity_falls_off_as_the_power_law_says(rng: np.random.Generator) -> None:
     """One label per task, so shares are exactly rank ** -1 / 2.929 for 10 workers.
 
@@ -251,7 +271,10 @@ def test_sizes_out_of_range_are_refused(
     for assign in (regular_assignment, power_law_assignment):
         with pytest.raises(ValueError, match=message):
             assign(**sizes, rng=rng)
-    with pytest.raises(ValueError, match="exponent must be >= 0, got exponent=nan"):
-        power_law_assignment(
-            n_tasks=1, n_workers=1, labels_per_task=1, exponent=float("nan"), rng=rng
-        )
+    for exponent in (float("nan"), float("inf"), -1.0):
+        with pytest.raises(
+            ValueError, match=f"exponent must be >= 0 and finite, got exponent={exponent}"
+        ):
+            power_law_assignment(
+                n_tasks=1, n_workers=1, labels_per_task=1, exponent=exponent, rng=rng
+            )

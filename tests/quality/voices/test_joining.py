@@ -158,6 +158,14 @@ def test_what_are_no_probabilities_is_refused(voice, message):
         joined(crowd()[0], voice, majority_vote)
 
 
+@pytest.mark.refusal
+@pytest.mark.parametrize("gold", [np.full(599, -1), np.full(600, 4), np.full(600, 0.5)])
+def test_gold_that_is_not_one_code_a_task_is_refused(gold):
+    labels, held_out = crowd()[0], hold_labels_out(crowd()[0], majority_vote)
+    with pytest.raises(ValueError, match="gold must be"):
+        join_voice(majority_vote(labels), np.full((600, 4), 0.25), held_out, gold=gold)
+
+
 def test_fewer_than_two_folds_are_refused():
     with pytest.raises(ValueError, match="n_folds must be >= 2"):
         hold_labels_out(crowd()[0], majority_vote, n_folds=1)

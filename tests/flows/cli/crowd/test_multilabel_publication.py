@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from flows.cli import app
 from flows.report import SET_SHARES
 from flows.settings import SettingsError
-from flows.spending import ShareTerms, existing_ledger, publish_set_shares
+from flows.spending import PublicationTerms, existing_ledger, publish_set_shares
 
 CLASSES = ("cat", "dog", "eel", "fox")
 FILES = ["public.html", "release.json", "shares.csv", "shares.parquet"]
@@ -105,9 +105,10 @@ def test_a_publication_stays_under_its_key_whatever_the_answers_are_now() -> Non
     assert released("next")["rows"][0]["n"] == 3
 
 
-def test_another_threshold_is_no_answer_under_a_key() -> None:
+@pytest.mark.parametrize("other", [("--threshold", "0.6"), ("--max-labels", "3")])
+def test_another_threshold_or_bound_is_no_answer_under_a_key(other: tuple[str, str]) -> None:
     assert publish("--budget", "2", "--publication", "k").exit_code == 0
-    told = publish("--publication", "k", "--threshold", "0.6", to="again")
+    told = publish("--publication", "k", *other, to="again")
     assert told.exit_code == 2
     assert "was published already with another" in told.stderr
     assert not list(Path("again").iterdir())
@@ -223,7 +224,7 @@ def test_intervals_cover_the_exact_counts_as_often_as_they_say(tmp_path: Path) -
     chance = np.tile([0.9, 0.1, 0.8], (len(groups), 1))
     found = publish_set_shares(
         tmp_path / "covered", chance, np.array([f"t{k}" for k in range(len(groups))]), ("a", "b", "c"),
-        groups, ShareTerms("labels", 1.0, 2, budget=1.0, level=0.9),
+        groups, PublicationTerms("labels", 1.0, budget=1.0, level=0.9), max_labels=2,
     )  # fmt: skip
     covered = np.abs(found.noisy - np.array([3, 0, 3])) <= found.half_width
     assert (covered.sum(axis=0) >= 336).all()
@@ -233,11 +234,13 @@ def test_intervals_cover_the_exact_counts_as_often_as_they_say(tmp_path: Path) -
 PROBABILITY = np.array([[0.9, 0.8], [0.5, 0.7], [0.1, 0.9]])
 
 
-def shares(terms: ShareTerms, probability: np.ndarray = PROBABILITY) -> Any:
+def shares(terms: PublicationTerms, max_labels: int, probability: np.ndarray = PROBABILITY) -> Any:
     """What is published of tasks of two classes, those of north before one of south."""
     names = np.array([f"t{j}" for j in range(len(probability))])
     groups = np.array(["north"] * (len(probability) - 1) + ["south"])
-    return publish_set_shares(Path("direct"), probability, names, ("a", "b"), groups, terms)
+    return publish_set_shares(
+        Path("direct"), probability, names, ("a", "b"), groups, terms, max_labels=max_labels
+    )
 
 
 @pytest.mark.parametrize(
@@ -259,8 +262,9 @@ def shares(terms: ShareTerms, probability: np.ndarray = PROBABILITY) -> Any:
 )
 def test_terms_out_of_range_declare_no_campaign(wrong: dict[str, Any], said: str) -> None:
     given = {"campaign": "toy", "epsilon": 0.5, "max_labels": 1, "budget": 0.5} | wrong
+    max_labels = given.pop("max_labels")
     with pytest.raises(SettingsError, match=said):
-        shares(ShareTerms(**given))
+        shares(PublicationTerms(**given), max_labels)
     if Path("direct/ledger.sqlite").exists():
         assert existing_ledger(Path("direct")).datasets() == ()
 
@@ -269,27 +273,26 @@ def test_terms_out_of_range_declare_no_campaign(wrong: dict[str, Any], said: str
 def test_a_publication_may_use_its_budget_up_and_its_campaign_then_has_begun(
     max_labels: int,
 ) -> None:
-    terms = ShareTerms("toy", 0.5, max_labels, budget=0.5)
-    first = shares(terms)
+    first = shares(PublicationTerms("toy", 0.5, budget=0.5), max_labels)
     assert (first.budget, first.spent, first.n_paid_before, first.n_stale) == (0.5, 0.5, 0, 0)
-    again = shares(ShareTerms("toy", 0.5, max_labels, begun=True))
+    again = shares(PublicationTerms("toy", 0.5, begun=True), max_labels)
     assert (again.budget, again.spent, again.n_paid_before) == (0.5, 0.5, 2)
     assert (again.noisy == first.noisy).all()
     with pytest.raises(SettingsError, match="is epsilon 0.5, got 0.75: leave --budget out"):
-        shares(ShareTerms("toy", 0.5, max_labels, budget=0.75))
+        shares(PublicationTerms("toy", 0.5, budget=0.75), max_labels)
 
 
 def test_a_class_at_the_threshold_does_not_hold_and_is_not_left_out() -> None:
     """Of the first task's two classes one counts; half a chance of the second's is no class."""
-    assert shares(ShareTerms("toy", 0.5, 1, budget=1.0)).n_left_out == 1
-    assert shares(ShareTerms("toy", 0.5, 2, budget=1.0)).n_left_out == 0
+    assert shares(PublicationTerms("toy", 0.5, budget=1.0), 1).n_left_out == 1
+    assert shares(PublicationTerms("toy", 0.5, budget=1.0), 2).n_left_out == 0
 
 
 def test_sizes_under_a_key_are_as_published_and_else_of_now() -> None:
     for key, sizes in ((None, [3, 1]), ("k", [2, 1])):
-        terms = ShareTerms(f"toy-{key}", 0.5, 1, budget=2.0, publication=key)
-        assert shares(terms).n.tolist() == [2, 1]
-        grown = shares(terms, np.vstack([PROBABILITY, [[0.9, 0.1]]]))
+        terms = PublicationTerms(f"toy-{key}", 0.5, budget=2.0, publication=key)
+        assert shares(terms, 1).n.tolist() == [2, 1]
+        grown = shares(terms, 1, np.vstack([PROBABILITY, [[0.9, 0.1]]]))
         assert grown.n.tolist() == sizes
 
 

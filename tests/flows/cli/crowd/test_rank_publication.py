@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from flows.cli import app
 from flows.report import WIN_SHARES
 from flows.settings import SettingsError
-from flows.spending import WinTerms, existing_ledger, publish_win_shares
+from flows.spending import PublicationTerms, existing_ledger, publish_win_shares
 from privacy import LatticeLaplace
 from quality import encode_comparisons
 from quality.comparisons import scores_of_points
@@ -169,7 +169,7 @@ def test_public_values_depend_on_answers_through_the_released_points_alone(
         outcome = [won[row[3]] if turned else row[3] for row in lines]
         columns = ([row[at] for row in lines] for at in range(3))
         table = encode_comparisons(*columns, outcome)
-        terms = WinTerms("arena", epsilon=1.0, budget=2.0)
+        terms = PublicationTerms("arena", epsilon=1.0, budget=2.0)
         pages.append(
             WIN_SHARES.render(publish_win_shares(Path(f"s{number}"), table, terms).public())
         )
@@ -184,14 +184,14 @@ def test_intervals_of_shares_cover() -> None:
     exact = np.bincount(table.left, gained, 4) + np.bincount(table.right, 2 - gained, 4)
     covered = 0
     for number in range(100):
-        terms = WinTerms(f"c{number}", epsilon=1.0, budget=1.0, level=0.9)
+        terms = PublicationTerms(f"c{number}", epsilon=1.0, budget=1.0, level=0.9)
         found = publish_win_shares(Path("state"), table, terms)
         share = exact / (2 * found.met)
         covered += int(((found.low <= share) & (share <= found.high)).sum())
     assert covered >= 332
 
 
-def wins(terms: WinTerms, *items: str) -> Any:
+def wins(terms: PublicationTerms, *items: str) -> Any:
     """What is published of three comparisons, each of the first item with the last."""
     first, last = np.array([items[0]] * 3), np.array([items[-1]] * 3)
     pairs = encode_comparisons(
@@ -201,16 +201,16 @@ def wins(terms: WinTerms, *items: str) -> Any:
 
 
 def test_two_items_are_ranked_and_the_second_call_says_that_it_paid_before() -> None:
-    first = wins(WinTerms("toy", 0.5, budget=0.5), "ant", "bee")
+    first = wins(PublicationTerms("toy", 0.5, budget=0.5), "ant", "bee")
     assert (first.items, first.met.tolist(), first.paid_before) == (("ant", "bee"), [3, 3], False)
-    again = wins(WinTerms("toy", 0.5), "ant", "bee")
+    again = wins(PublicationTerms("toy", 0.5), "ant", "bee")
     assert (again.noisy.tolist(), again.paid_before) == (first.noisy.tolist(), True)
     assert again.spent == 0.5
 
 
 def test_terms_out_of_range_open_no_ledger() -> None:
     with pytest.raises(SettingsError, match="--level must be in"):
-        wins(WinTerms("toy", 0.5, budget=0.5, level=1.0), "ant", "bee")
+        wins(PublicationTerms("toy", 0.5, budget=0.5, level=1.0), "ant", "bee")
     assert not Path("direct").exists()
 
 

@@ -76,6 +76,25 @@ def test_json_is_one_object_with_every_worker(labels: Path) -> None:
     assert found["workers"][0]["fatigue"] is None
 
 
+def test_json_has_the_alarms_of_every_block_of_a_long_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, turned = tmp_path / "labels.csv", range(100, 150)
+    rows = [
+        f"w{w},t{t},{'ab'[(t + (w == 3 and t in turned)) % 2]}"
+        for t in range(600)
+        for w in range(5)
+    ]
+    path.write_text(HEAD + "\n".join(rows) + "\n")
+    (_, out, _), seen = run(path, "--once", "--json"), []
+    monkeypatch.setattr("flows.watching.label_lines.BLOCK", 2**12)
+    for state in ([], ["--state", tmp_path / "state.npz"]):
+        seen.append(json.loads(run(path, "--once", "--json", *state)[1])["alarms"])
+    whole = {one["worker"] for one in json.loads(out)["alarms"]}
+    assert whole == {one["worker"] for one in seen[0]} == {"w3"}
+    assert seen[0] == seen[1]
+
+
 def test_quiet_prints_nothing_and_the_state_goes_on(labels: Path, tmp_path: Path) -> None:
     state = tmp_path / "state.npz"
     assert run(labels, "--once", "--quiet", "--state", state) == (0, "", "")

@@ -107,7 +107,7 @@ def test_without_a_delta_training_is_pure_whatever_the_features(tmp_path: Path) 
     ("given", "sentence"),
     [
         ('method = "noisy_descent"', "needs delta_train > 0"),
-        ("delta_train = 0.1", "delta_train must be at most privacy.delta, got 0.1 of 0"),
+        ("delta_train = 0.1", "delta_train must be at most privacy.delta, 0, got 0.1"),
     ],
 )
 def test_a_delta_that_is_not_there_is_refused(tmp_path: Path, given: str, sentence: str) -> None:
