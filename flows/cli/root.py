@@ -7,6 +7,7 @@ ends quickly: heavy imports happen inside the commands.
 from __future__ import annotations
 
 import atexit
+import errno
 import gc
 import io
 import math
@@ -460,6 +461,11 @@ def main() -> None:
             atexit.register(_end_process, ended.code)  # as the first, when threads have ended
             raise
         _end_process(ended.code)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        print(f"crowdassay: standard output: {error.strerror}", file=sys.stderr)
+        _end_process(MISTAKE)
 
 
 def _end_process(status: int) -> None:

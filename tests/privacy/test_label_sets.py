@@ -105,9 +105,9 @@ def test_mistakes_are_named() -> None:
         label_set_counts(one, group, max_labels=2, unit=Unit.SUBJECT, **about)
     with pytest.raises(CountsError, match="truth values"):
         label_set_counts(one.astype(int), group, max_labels=2, unit=Unit.TASK, **about)
-    with pytest.raises(ValueError, match="max_labels must be >= 1"):
+    with pytest.raises(ValueError, match="max_labels must be"):
         label_set_counts(one, group, max_labels=0, unit=Unit.TASK, **about)
-    with pytest.raises(ValueError, match="max_labels must be >= 1"):
+    with pytest.raises(ValueError, match="max_labels must be"):
         bounded_labels(np.ones((1, 2)), max_labels=0)
     with pytest.raises(ValueError, match="integer codes of the 1 named groups"):
         label_set_counts(one, np.array([1]), max_labels=2, unit=Unit.TASK, **about)

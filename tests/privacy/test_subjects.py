@@ -65,7 +65,7 @@ def test_another_key_keeps_other_tasks():
 
 
 def test_a_bound_is_at_least_one():
-    with pytest.raises(ValueError, match="max_tasks must be >= 1, got max_tasks=0"):
+    with pytest.raises(ValueError, match="max_tasks must be an integer >= 1, got max_tasks=0"):
         bounded_tasks(np.array([0]), tasks=["t"], max_tasks=0, key=b"")
 
 

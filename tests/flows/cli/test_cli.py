@@ -260,12 +260,12 @@ def test_a_run_that_is_left_too_little_is_told_so_first_and_not_refused_for_what
     text = settings.read_text()
     settings.write_text(text.replace("proportions_epsilon = 2.0", "proportions_epsilon = 3.0"))
     first = invoke("run", str(settings), "--no-prefect")
-    assert (first.exit_code, "unless most was paid before" in first.output) == (0, False)
+    assert (first.exit_code, "unless most of it was paid before" in first.output) == (0, False)
     settings.write_text(text)
     again = invoke("run", str(settings), "--no-prefect", "--again")
     assert again.exit_code == 0
     assert again.stdout.startswith(
-        "epsilon=7.5, delta=0 per consensus label is left of epsilon=20, delta=0, and where"
+        "epsilon=7.5, delta=0 per consensus label is left of epsilon=20, delta=0. A run on new data"
     )
 
 

@@ -357,7 +357,7 @@ def test_on_a_budget_that_was_spent_from_a_run_is_warned(
     warning = check_budget(settings)
     assert warning is not None
     assert warning.startswith(
-        "epsilon=0.666666, delta=0 per consensus label is left of epsilon=1, delta=0, and"
+        "epsilon=0.666666, delta=0 per consensus label is left of epsilon=1, delta=0. A run on new data asks"
     )
     assert warning.endswith(words)
 

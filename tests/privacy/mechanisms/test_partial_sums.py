@@ -111,7 +111,8 @@ def test_sums_of_counts_err_less_than_a_release_of_their_own(
     own = DiscreteLaplaceLaw((n_classes - 1) / epsilon, n_classes).variance
     middle = partial_sum_variance(law, n_classes // 2)
     assert middle <= min(own, 8 * (n_classes // 2) * -(-n_classes // 2) / n_classes / epsilon**2)
-    assert all(partial_sum_variance(law, k) <= middle for k in (1, n_classes - 1))
+    ends = [partial_sum_variance(law, k) for k in (1, n_classes - 1)]
+    assert max(ends) <= middle * (1 + 1e-9)  # equal for three classes, but for rounding
 
 
 def test_of_two_classes_both_are_the_same_noise() -> None:
