@@ -91,7 +91,7 @@ def test_too_few_rows_left_out_have_no_risk():
 def test_an_empty_cell_is_given_to_no_row():
     """Two places have three cells: the third is empty, and would cost nothing."""
     x = np.repeat([[0.0], [5.0]], 3, axis=0)
-    found = PairwiseRiskClustering(3, objective="pairwise", holdout=0, random_state=0).fit(x)
+    found = PairwiseRiskClustering(3, objective="pairwise", holdout=0.0, random_state=0).fit(x)
     assert found.labels_.tolist() == [0, 0, 0, 1, 1, 1]
     assert found.predict([[4.0], [1.0]]).tolist() == [1, 0]
 

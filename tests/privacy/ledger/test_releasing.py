@@ -429,6 +429,7 @@ def test_two_arrays_are_not_known_by_their_joined_bytes():
     assert len(marks) == len(halves)
 
 
+@pytest.mark.refusal
 def test_a_price_is_the_same_request_however_it_is_written(tmp_path):
     ledger = open_toy(tmp_path, epsilon=2.0)
     one, same = (ledger.release(LatticeLaplace(price), counts_query()) for price in (1, 1.0))

@@ -128,7 +128,7 @@ def test_a_reference_that_is_no_classes_is_refused(reference: np.ndarray, messag
 
 
 def test_a_table_without_labels_is_refused() -> None:
-    nobody = encode([], [], [], classes=["a", "b"])
+    nobody = encode(["ann"], [1], ["a"], classes=["a", "b"]).keep_workers(np.zeros(1, dtype=bool))
     with pytest.raises(ValueError, match="labels must be of one task or more"):
         pasted_answers(nobody)
 
