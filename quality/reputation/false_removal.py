@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int32
+from jaxtyping import Bool, Float64, Int, Int32, Int64
 
 from quality.argument_types import check_arguments
 from quality.labels import CrowdLabels, freeze_arrays
@@ -281,7 +281,7 @@ class Rounds:
     def flag(self, null: Null, level: float) -> Int32[np.ndarray, " flagged"]:
         """Return who is flagged, the most extreme first; equals by penalty, then by code."""
         workers = self._note(null)
-        order = np.lexsort((-null.penalty[workers], null.p_value[workers]))
+        order = _most_extreme_first(null, workers)
         workers = workers[order]
         p_value = null.p_value[workers]
         below = np.flatnonzero(step_up_ratio(p_value, null.population) <= level)
@@ -321,7 +321,7 @@ class Rounds:
         workers = self._judged(null)
         if not len(workers):
             return -1, ""
-        worst = int(workers[np.lexsort((-null.penalty[workers], null.p_value[workers]))[0]])
+        worst = int(workers[_most_extreme_first(null, workers)[0]])
         p_value, population = null.p_value[worst], null.population
         expected = float(step_up_ratio(np.full(len(workers), p_value), population)[0])
         bound = f"a removal needs fewer than {self.level[-1]:.2g}"
@@ -356,3 +356,24 @@ class Rounds:
             population=null.population,
             stopped=f"{why} in round {len(self.level)}",
         )
+
+
+def _most_extreme_first(
+    null: Null, workers: Int[np.ndarray, " chosen"]
+) -> Int64[np.ndarray, " chosen"]:
+    """Return the places of workers by p-value and penalty; among equals the first comes first.
+
+    Numbers that differ in their last digits are equal: these depend on the order of sums and the processor.
+    """
+    p_value, penalty = (_without_last_digits(one[workers]) for one in (null.p_value, null.penalty))
+    order: np.ndarray = np.lexsort((-penalty, p_value))
+    return order
+
+
+def _without_last_digits(
+    number: Float64[np.ndarray, " numbers"],
+) -> Float64[np.ndarray, " numbers"]:
+    """Round to some twelve digits, of numbers of any size."""
+    mantissa, exponent = np.frexp(number)
+    rounded: np.ndarray = np.ldexp(np.round(mantissa * 2.0**40) / 2.0**40, exponent)
+    return rounded
