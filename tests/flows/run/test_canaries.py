@@ -209,7 +209,7 @@ def test_no_error_text_of_the_ledger_tells_a_planted_value(
         (state / "ledger.sqlite").write_bytes(b"nothing of the kind")
     else:
         (state / "fingerprint.key").write_bytes(bytes(32))
-    told = CliRunner().invoke(app, ["run", str(path), "--no-prefect"])
+    told = CliRunner().invoke(app, ["run", str(path), "--no-prefect", "--again"])
     assert told.exit_code == 2
     assert found_in(told.output + told.stderr + str(told.exception)) == []
 
