@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 __all__ = [
-    "KEY", "LEDGER", "OutputError", "OutputFile", "encoding_by_mark", "file_digest", "forget_pages",
+    "FULL", "KEY", "LEDGER", "OutputError", "OutputFile", "encoding_by_mark", "file_digest", "forget_pages",
     "map_texts", "open_text", "output_folder", "state_key", "sync_folder", "text_parts", "write_arrays",
     "write_whole",
 ]  # fmt: skip

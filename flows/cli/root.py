@@ -474,9 +474,8 @@ def _end_process(status: int) -> None:
     atexit._run_exitfuncs()
     try:
         sys.stdout.flush()
-    except (
-        OSError
-    ) as error:  # such as of a full disk: what the command did stands, its words are lost
+    except OSError as error:
+        # such as of a full disk: what the command did stands, its words are lost
         if not status:  # or it was said
             print(f"crowdassay: standard output: {error.strerror}", file=sys.stderr)
             status = MISTAKE

@@ -6,7 +6,6 @@ is in this process at once. Names, and what belongs to each task, are.
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from flows.aggregators import check_classes
-from flows.files import OutputError
+from flows.files import FULL, OutputError
 from flows.run import FEATURES, Crowd, Run, digest_key, save_crowd
 from flows.settings import EngineSettings, InputSettings, SettingsError
 from flows.sharding import (
@@ -61,7 +60,6 @@ from quality.labels import check_table
 __all__ = ["gold_apart", "models_apart", "names_of_models", "public_sizes", "read_and_check"]
 
 TEXTS = "task_texts.parquet"
-FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 def read_and_check(run: Run) -> str:

@@ -94,9 +94,8 @@ def rank_intervals(
         raise ValueError(f"level must be above 0 and below 1, got {level}")
     if not n_draws >= 1:
         raise ValueError(f"n_draws must be >= 1, got {n_draws}")
-    if (
-        n_draws * (1 - level) < 1 - ROUNDING
-    ):  # the quantile would be the largest of all draws at most
+    # else the quantile would be the largest of all draws at most
+    if n_draws * (1 - level) < 1 - ROUNDING:
         raise ValueError(
             f"n_draws must be >= 1 / (1 - level) = {1 / (1 - level):,.0f} at level {level}, got {n_draws}"
         )

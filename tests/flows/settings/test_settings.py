@@ -132,3 +132,14 @@ def test_the_settings_of_the_shared_data_are_sound() -> None:
     loaded = [load_settings(path) for path in sorted(folder.glob("*.toml"))]
     assert {s.name for s in loaded} == {"labelme", "music", "rte", "sentence_polarity", "web"}
     assert all(isinstance(s, Settings) and s.classes for s in loaded)
+
+
+def test_an_address_with_a_password_is_refused_for_embeddings_too(tmp_path: Path) -> None:
+    path = tmp_path / "settings.toml"
+    path.write_text(
+        'name = "toy"\n[input]\nlabels = "l.csv"\ntasks = ["t.csv"]\n'
+        'embeddings = "s3://user:hush@crowd/e.npy"\n'
+    )
+    with pytest.raises(SettingsError, match="an address must hold no user, password") as refused:
+        load_settings(path)
+    assert "hush" not in str(refused.value)

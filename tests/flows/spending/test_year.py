@@ -510,3 +510,18 @@ def test_a_delta_that_training_does_not_take_leaves_it_a_choice_among_candidates
     cost = rows.training.event(rows.training_query(x)).cost()
     assert exact(3.59) < cost.epsilon <= exact(rows.year.train)
     assert rows.year.select == 0.0
+
+
+def test_a_rest_of_the_budget_too_small_for_any_noise_trains_no_model() -> None:
+    """Counts have what is left but a hundred-thousandth, which rounding down to six digits leaves."""
+    privacy = PrivacySettings(epsilon=1.2345678, planned_runs=12, proportions_epsilon=5.0)
+    year = split_budget(privacy, learns=True)
+    assert (year.counts, year.train, year.score, year.gate) == (1.23456, 0.0, 0.0, 0.0)
+
+
+def test_a_correction_too_cheap_for_the_law_of_its_noise_is_refused_beforehand(
+    tmp_path: Path,
+) -> None:
+    settings = toy_settings(tmp_path, privacy={"epsilon": 4.0, "correction_epsilon": 1e-5})
+    with pytest.raises(SettingsError, match="correction_epsilon must be larger, got 1e-05"):
+        prices.check_budget(settings)

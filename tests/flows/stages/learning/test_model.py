@@ -19,6 +19,7 @@ from flows.spending import preview, read_statements
 from flows.stages.learning.model import gate_verdict
 from learners.private import logistic_minimum
 from tests.flows.campaign import write_small_campaign
+from tests.flows.spending.test_year import year_campaign
 
 
 def gate_of(path: Path) -> tuple[dict[str, Any], float]:
@@ -114,6 +115,17 @@ def test_a_delta_that_is_not_there_is_refused(tmp_path: Path, given: str, senten
     path = write_small_campaign(tmp_path)
     path.write_text(path.read_text().replace("[model]", f"[model]\n{given}"))
     with pytest.raises(SettingsError, match=sentence):
+        load_settings(path)
+
+
+def test_noisy_descent_can_be_asked_for_in_a_year_whose_budget_has_a_delta(tmp_path: Path) -> None:
+    path = year_campaign(tmp_path)
+    path.write_text(path.read_text().replace("[model]", '[model]\nmethod = "noisy_descent"'))
+    model = load_settings(path).model
+    assert model is not None
+    assert model.method == "noisy_descent"
+    path.write_text(path.read_text().replace("delta = 1e-4\n", ""))
+    with pytest.raises(SettingsError, match=r"needs privacy.delta > 0"):
         load_settings(path)
 
 
