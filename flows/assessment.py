@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from flows.choices import Duplicates, GoldSampling
+from flows.choices import LABEL_COLUMNS, Duplicates, GoldSampling
 from flows.files import OutputFile
 from flows.pipeline import RunResult, run_pipeline
 from flows.run import Crowd, load_crowd
@@ -43,7 +43,6 @@ __all__ = ["Assessment", "assess"]
 
 Given: TypeAlias = "Frame | str | os.PathLike[str]"
 
-NAMES = ("worker", "task", "label")
 KEPT_APART = ("privacy", "model", "gate", "engine", "name", "runs", "state", "input", "keep_runs")
 
 
@@ -163,7 +162,7 @@ def assess(
         folder, types = Path(scratch), dict[str, pa.DataType]()  # of the labels' columns
         given: dict[str, Any] = {"gold_sampling": gold_sampling, "duplicates": duplicates}
         for role, frame, needed in (
-            ("labels", labels, NAMES),
+            ("labels", labels, LABEL_COLUMNS),
             ("gold", gold, ("task", "label")),
             ("tasks", tasks, ("task",)),
         ):

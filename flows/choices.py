@@ -1,4 +1,4 @@
-"""Choices that settings, commands and table readers share, each listed once; light enough for `--help`.
+"""Choices and columns that settings, commands and table readers share, listed once; light for `--help`.
 
 >>> from typing import get_args
 >>> get_args(Duplicates)
@@ -7,14 +7,16 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 __all__ = [
+    "LABEL_COLUMNS",
     "BlockedBy",
     "Duplicates",
     "FeatureUse",
     "GoldSampling",
     "Grouping",
+    "LabelColumn",
     "Loss",
     "Metric",
     "Penalty",
@@ -32,6 +34,8 @@ GoldSampling: TypeAlias = Literal["random", "stratified", "chosen"]
 """How the tasks with gold came: at random among all, at random in each group, or in any other way."""
 Grouping: TypeAlias = Literal["weigh", "ignore", "remove"]
 """What to do with workers who do not answer on their own: one vote for each group, nothing, or removal."""
+LabelColumn: TypeAlias = Literal["worker", "task", "label"]
+"""A column that every table of labels has: who gave a label, to what, and which."""
 Loss: TypeAlias = Literal["zero_one", "absolute", "squared"]
 """What a wrong label costs: as much as any other, or by how many classes it misses, or its square."""
 Metric: TypeAlias = Literal["nominal", "ordinal", "interval"]
@@ -42,3 +46,5 @@ PostedTo: TypeAlias = Literal["mturk", "toloka", "label-studio"]
 """Platforms that read tasks to post again."""
 TrainingMethod: TypeAlias = Literal["auto", "objective_perturbation", "noisy_descent"]
 """How to train privately: as public numbers choose, tuned and pure, or with a delta and no knob."""
+
+LABEL_COLUMNS: tuple[LabelColumn, ...] = get_args(LabelColumn)

@@ -15,6 +15,7 @@ import secrets
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -35,6 +36,7 @@ __all__ = [
     "audit_losses",
     "audit_mechanism",
     "audit_pair",
+    "check_claim",
     "draw_releases",
     "hit_shares",
 ]
@@ -77,6 +79,7 @@ class DirichletLaw:
         self, draws: int, *, rng: np.random.Generator
     ) -> Float[np.ndarray, "draws coordinates"]:
         """Draw in floating point: for audits of the law, not for release."""
+        _check_draws(draws)
         return rng.dirichlet(self.shape, size=draws)
 
     def log_density(
@@ -107,11 +110,13 @@ class AuditBound:
 
     def least_epsilon(self, delta: float = 0.0) -> float:
         """Return a lower bound on the epsilon that holds at this delta; 0 where nothing was found."""
+        check_claim(delta)
         often, seldom = self.shares
         return max(0.0, math.log((often - delta) / seldom)) if often > delta else 0.0
 
     def refutes(self, claim: float) -> bool:
         """Return whether (epsilon, claim) is refuted at this level."""
+        check_claim(claim)
         return self.delta > claim
 
 
@@ -171,14 +176,25 @@ def audit_pair(
     ... ).refutes(0.3)
     True
     """
-    if not draws >= 1:
-        raise ValueError(f"draws must be >= 1, got draws={draws}")
+    _check_draws(draws)
     here, there = (first.sample(draws, rng=rng), second.sample(draws, rng=rng))
     losses = []
     for release in (here, there):
         with np.errstate(invalid="ignore"):  # infinite less infinite counts as no hit
             losses.append(first.log_density(release) - second.log_density(release))
     return audit_losses(losses[0], losses[1], epsilon=epsilon, level=level)
+
+
+def _check_draws(draws: int) -> None:
+    """Raise ValueError unless a number of draws is one."""
+    if not (isinstance(draws, Integral) and draws >= 1):
+        raise ValueError(f"draws must be an integer >= 1, got draws={draws}")
+
+
+def check_claim(delta: float) -> None:
+    """Raise ValueError unless a claimed delta is a probability: none other is refuted, or holds."""
+    if not 0 <= delta <= 1:
+        raise ValueError(f"delta must be in [0, 1], got delta={delta}")
 
 
 def audit_losses(
@@ -209,9 +225,11 @@ def audit_losses(
         raise ValueError(f"epsilon must be in [0, 100], got epsilon={epsilon}")
     if not 0 < level < 1:
         raise ValueError(f"level must be in (0, 1), got level={level}")
-    draws = len(first)
-    if not draws == len(second) >= 1:
-        raise ValueError(f"draws must be equally many, 1 or more, got {draws} and {len(second)}")
+    if not (first.ndim == 1 and first.shape == second.shape and first.size >= 1):
+        raise ValueError(
+            f"draws must be equally many, 1 or more, got {first.shape} and {second.shape}"
+        )
+    draws = first.size
     often, seldom = (int((loss > epsilon - ROUNDING).sum()) for loss in (first, second))
     low, high = (float(share) for share in hit_shares(often, seldom, draws, level))
     delta = max(0.0, low - math.exp(epsilon) * high)
@@ -351,6 +369,7 @@ def draw_releases(
     >>> [sum(drawn) for drawn in draw_releases(LatticeLaplace(1.0), query, 2)]
     [6, 6]
     """
+    _check_draws(draws)
     cells = [replace(query, part=Part("trial", str(number))) for number in range(draws)]
     cost = mechanism.event(query).cost()
     with tempfile.TemporaryDirectory() as folder:

@@ -10,7 +10,7 @@
 import numpy as np
 from jaxtyping import Int
 
-from privacy.query import CountsError, Publication, Query, Unit
+from privacy.query import CountsError, Publication, Query, Unit, check_classes
 
 __all__ = ["win_points"]
 
@@ -35,7 +35,7 @@ def win_points(
     outcome
         0 where the left item was preferred, 1 where the right one was, 2 for a tie; private.
     n_items
-        Number of items, >= 2; public.
+        Number of items, from 2 to a million; public.
     dataset
         The ledger's name of the data set.
     publication
@@ -59,11 +59,10 @@ def win_points(
     items: (2, 0), (0, 2) or (1, 1). Two such deals differ by at most 4 in l1 norm, as a win turned round
     does; no other item's points move, and nothing is estimated from other answers.
     """
+    check_classes(n_items, "n_items")
     same = left.shape == right.shape == outcome.shape and left.ndim == 1 and left.size >= 1
-    if not (n_items >= 2 and same):
-        raise CountsError(
-            "comparisons must be rows of left, right and outcome, of two items or more"
-        )
+    if not same:
+        raise CountsError("comparisons must be one row or more of left, right and outcome")
     if any(one.dtype.kind not in "iu" for one in (left, right, outcome)):
         raise CountsError("items and outcomes must be integer codes")
     codes = np.stack([left, right])

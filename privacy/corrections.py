@@ -28,6 +28,7 @@ from privacy.query import (
     Unit,
     UnitError,
     assignment_digest,
+    check_classes,
     check_groups,
     task_names,
 )
@@ -155,8 +156,7 @@ def _check(
     label: np.ndarray, gold: np.ndarray, group: np.ndarray, n_classes: int, names: tuple[str, ...]
 ) -> np.ndarray:
     """Return which tasks have gold, or raise; no message repeats a label."""
-    if not n_classes >= 2:
-        raise CountsError(f"n_classes must be >= 2, got n_classes={n_classes}")
+    check_classes(n_classes)
     if not (label.ndim == 1 and label.shape == gold.shape == group.shape):
         raise CountsError("label, gold and group must be of equal length")
     for codes, least in ((label, 0), (gold, -1)):

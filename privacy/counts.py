@@ -21,6 +21,7 @@ from privacy.query import (
     Unit,
     UnitError,
     assignment_digest,
+    check_classes,
     group_sizes,
     task_names,
 )
@@ -51,7 +52,7 @@ def class_counts(
     dataset
         The ledger's name of the data set.
     n_classes
-        Number of classes declared, >= 2.
+        Number of classes declared, from 2 to a million.
     n_groups
         Number of groups, each with at least one task.
     group_names
@@ -76,7 +77,7 @@ def class_counts(
         If the unit is `TASK` or `ANSWER` and the consensus is not local, or if it is `SUBJECT`, for which
         there is `subject_counts`.
     CountsError
-        If labels are not codes of the declared classes; the message never repeats them.
+        If labels are not codes of the declared classes, or these too many; the message never repeats labels.
     ValueError
         If groups are not codes of the named groups, or a group has no task.
 
@@ -220,8 +221,7 @@ def check_codes(
     label: np.ndarray, group: np.ndarray, n_classes: int, n_groups: int, names: Sequence[str]
 ) -> Int[np.ndarray, " groups"]:
     """Return the groups' sizes; raise unless labels and groups are codes of what is declared and named."""
-    if not n_classes >= 2:
-        raise CountsError(f"n_classes must be >= 2, got n_classes={n_classes}")
+    check_classes(n_classes)
     if len(names) != n_groups:
         raise ValueError(f"group_names must be {n_groups} different names, got {len(names)}")
     n = group_sizes(group, tuple(map(str, names)))

@@ -10,11 +10,13 @@
 """
 
 from collections.abc import Sequence
+from numbers import Integral
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int
 
 from privacy.query import (
+    MAX_CLASSES,
     ONE_TASK,
     CountsError,
     Part,
@@ -39,7 +41,7 @@ def bounded_labels(
     probability
         That each class holds for each task.
     threshold
-        A class counts where its probability is above this.
+        A class counts where its probability is above this, in [0, 1].
     max_labels
         The bound, >= 1.
 
@@ -53,8 +55,11 @@ def bounded_labels(
     >>> bounded_labels(np.array([[0.9, 0.6, 0.7]]), max_labels=2)
     array([[ True, False,  True]])
     """
-    if not (isinstance(max_labels, int | np.integer) and max_labels >= 1):
-        raise ValueError(f"max_labels must be an integer >= 1, got max_labels={max_labels}")
+    _check_max_labels(max_labels)
+    if not 0 <= threshold <= 1:
+        raise ValueError(f"threshold must be in [0, 1], got threshold={threshold}")
+    if not (probability.ndim == 2 and not np.isnan(probability).any()):
+        raise ValueError("probability must be a number, not NaN, for each task and class")
     order = np.argsort(-np.asarray(probability, dtype=np.float64), axis=1, kind="stable")
     place = np.argsort(order, axis=1, kind="stable")
     chosen: np.ndarray = (probability > threshold) & (place < max_labels)
@@ -85,7 +90,8 @@ def label_set_counts(
     group, dataset, group_names, unit, local, tasks
         As for :func:`class_counts`.
     max_labels
-        The most classes that a task may have, >= 1; public, and chosen without looking at the labels.
+        The most classes that a task may have, from 1 to a million; public, and chosen without looking at
+        the labels.
 
     Returns
     -------
@@ -131,8 +137,7 @@ def label_set_counts(
         raise UnitError(f"counts of sets are for tasks and their answers, got unit '{unit}'")
     names = tuple(map(str, group_names))
     n = group_sizes(group, names)
-    if not max_labels >= 1:
-        raise ValueError(f"max_labels must be >= 1, got max_labels={max_labels}")
+    _check_max_labels(max_labels)
     if not (chosen.ndim == 2 and chosen.dtype == np.bool_ and len(chosen) == group.size):
         raise CountsError("chosen must be truth values, one per task and class")
     if not chosen.shape[1] >= 1:
@@ -154,3 +159,10 @@ def label_set_counts(
         )
         for row, size, name in zip(counts, places, names, strict=True)
     )  # fmt: skip
+
+
+def _check_max_labels(max_labels: int) -> None:
+    if not (isinstance(max_labels, Integral) and 1 <= max_labels <= MAX_CLASSES):
+        raise ValueError(
+            f"max_labels must be an integer from 1 to {MAX_CLASSES}, got max_labels={max_labels}"
+        )

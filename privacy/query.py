@@ -30,6 +30,7 @@ __all__ = [
     "UnitError",
     "assignment_digest",
     "check_arrays",
+    "check_classes",
     "check_counts",
     "check_groups",
     "check_name",
@@ -42,6 +43,7 @@ __all__ = [
 
 AT_ONCE = 2**20  # names that are digested together
 MAX_RECORDS = 2**53
+MAX_CLASSES = 10**6  # declared classes without a task take memory too
 ONE_TASK = 2.0  # l1 sensitivity: a replaced label leaves one class's count and joins another's
 
 
@@ -333,6 +335,14 @@ def check_size(n: int) -> None:
     """Raise ValueError unless 1 <= n <= 2**53, so that noisy counts cannot overflow."""
     if not (isinstance(n, Integral) and 1 <= n <= MAX_RECORDS):
         raise ValueError(f"n must be an integer from 1 to 2**53, got n={n}")
+
+
+def check_classes(n_classes: int, what: str = "n_classes") -> None:
+    """Raise CountsError unless a number of classes, or of what is counted like them, is possible."""
+    if not (isinstance(n_classes, Integral) and 2 <= n_classes <= MAX_CLASSES):
+        raise CountsError(
+            f"{what} must be an integer from 2 to {MAX_CLASSES}, got {what}={n_classes}"
+        )
 
 
 def check_arrays(arrays: Mapping[str, np.ndarray]) -> None:

@@ -11,11 +11,12 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Bool, Float
 
-from privacy.audit import AuditBound, audit_losses, hit_shares
+from privacy.audit import AuditBound, audit_losses, check_claim, hit_shares
 
 __all__ = ["audit_releases"]
 
 CUTS = 64  # quantiles of a number at which it is cut in two
+LARGEST = 1e100  # larger numbers, infinities too, count as this: squares stay finite
 VALUES = 8  # of a number's most frequent values, each tried alone
 CHOICE_LEVEL = 1 - 6e-5  # four standard deviations a side, or the best of thousands is a rare fluke
 
@@ -75,6 +76,8 @@ def audit_releases(
         raise ValueError(
             f"releases must be equally many, 2 or more, got {first.shape} and {second.shape}"
         )
+    check_claim(delta)
+    first, second = (np.clip(numbers, -LARGEST, LARGEST) for numbers in (first, second))
     half = draws // 2
     direction = _discriminant(first[:half], second[:half])
     here, there = (

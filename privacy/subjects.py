@@ -53,6 +53,10 @@ __all__ = [
 ]
 
 
+MAX_KEY = 64  # bytes that BLAKE2b takes
+MAX_GROWTH = 700  # whose exponential is a number
+
+
 def bounded_tasks(
     subject: Int[np.ndarray, " tasks"],
     *,
@@ -73,6 +77,11 @@ def bounded_tasks(
     key
         Of the order, which is that of keyed digests of the names; at most 64 bytes.
 
+    Raises
+    ------
+    ValueError
+        If one of these conditions is broken; the message never repeats the key.
+
     Notes
     -----
     **Guarantees.** No subject keeps more than `max_tasks` tasks, and none with that many or fewer loses
@@ -86,6 +95,10 @@ def bounded_tasks(
     """
     if not (isinstance(max_tasks, int | np.integer) and max_tasks >= 1):
         raise ValueError(f"max_tasks must be an integer >= 1, got max_tasks={max_tasks}")
+    if not (isinstance(key, bytes) and len(key) <= MAX_KEY):  # the sentence never shows a key
+        raise ValueError(f"key must be at most {MAX_KEY} bytes")
+    if not (subject.ndim == 1 and subject.dtype.kind in "iu" and (subject >= 0).all()):
+        raise ValueError("subject must be one integer code >= 0 for each task")
     names = task_names(tasks, subject.size)
     digests = [hashlib.blake2b(name.encode(), key=key, digest_size=16).digest() for name in names]
     order = np.lexsort((np.array(digests, dtype="S16"), subject))
@@ -258,7 +271,8 @@ class GroupPrivacy:
     Raises
     ------
     ValueError
-        If the size is below 1; by `event`, if the claim is below what the group realises.
+        If the size is below 1; by `event`, if the claim is below what the group realises, or the size too
+        large for a delta below 1.
 
     Notes
     -----
@@ -363,7 +377,11 @@ def _group_event(
 
 def _group_delta(one: Cost, size: int) -> float:
     """Return delta size e^((size - 1) epsilon), rounded up."""
-    growth = math.nextafter(
-        math.exp(math.nextafter(float((size - 1) * one.epsilon), math.inf)), math.inf
-    )
+    exponent = (size - 1) * one.epsilon
+    if not exponent <= MAX_GROWTH:
+        raise ValueError(
+            f"size must be at most 1 + {MAX_GROWTH} / epsilon for a mechanism with a delta, "
+            f"got size={size}, epsilon={float(one.epsilon):.12g}"
+        )
+    growth = math.nextafter(math.exp(math.nextafter(float(exponent), math.inf)), math.inf)
     return six_digits_up(one.delta * size * Fraction(math.nextafter(growth, math.inf)))

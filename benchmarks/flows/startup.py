@@ -1,4 +1,4 @@
-"""The cost of starting: `--help`, a run beyond its stages' work, and a run with its embedded server.
+"""The cost of starting: `--help`, a small run, whole and beyond its stages' work, and one with its server.
 
     python -m benchmarks.flows.startup
     python -m benchmarks.flows.startup --tries 3 --no-server
@@ -28,7 +28,7 @@ from flows.prefect import embedded_server
 from flows.simulate import write_campaign
 
 HELP, IN_PROCESS, ON_SERVER = 0.4, 2.0, 7.0  # the goals, in seconds of processor time
-FIRST_EMBEDDED, LATER_EMBEDDED = 20.0, 10.0  # of the whole run and its server
+WHOLE, FIRST_EMBEDDED, LATER_EMBEDDED = 6.0, 20.0, 10.0  # of whole runs, two with their server
 ROOMS = ("flows", "learners", "privacy", "quality")
 TIMED = """
 import atexit, gc, time
@@ -87,14 +87,14 @@ def main() -> None:
             ),
         ]
         loops = [loop_seconds()]
-        rows += _beyond("in process", settings, plain, tries, IN_PROCESS)
+        rows += _run_rows("in process", settings, plain, tries, IN_PROCESS, WHOLE)
         loops.append(loop_seconds())
-        rows += _beyond("in process, where boosted trees are tried", coded, plain, tries)
+        rows += _run_rows("in process, where boosted trees are tried", coded, plain, tries)
         loops.append(loop_seconds())
         if not asked.no_server:
             with embedded_server(Path(folder) / "prefect") as url:
                 served = plain | {"PREFECT_API_URL": url}
-                rows += _beyond("on a Prefect server", settings, served, tries, ON_SERVER)
+                rows += _run_rows("on a Prefect server", settings, served, tries, ON_SERVER)
             loops.append(loop_seconds())
             rows += _embedded(settings, plain, tries)
             loops.append(loop_seconds())
@@ -136,16 +136,19 @@ def _with_a_scale(settings: Path, folder: Path) -> Path:
     return folder / settings.name
 
 
-def _beyond(
+def _run_rows(
     where: str,
     settings: Path,
     environment: dict[str, str],
     tries: int,
     goal: float | None = None,
+    goal_whole: float | None = None,
 ) -> list[list[str]]:
-    """What a run costs beyond its stages' work, and how much of that is imports in the stages."""
-    beyond, imported = zip(*(_run(settings, environment) for _ in range(tries)), strict=True)
+    """What a run costs, how much of it beyond its stages' work, and of that, imports in the stages."""
+    runs = (_run(settings, environment) for _ in range(tries))
+    whole, beyond, imported = zip(*runs, strict=True)
     return [
+        _row(f"run {where}, whole", whole, goal_whole),
         _row(f"run beyond its stages' work, {where}", beyond, goal),
         _row("of that, imports while the stages work", imported),
     ]
@@ -178,13 +181,13 @@ def _unchanged(settings: Path, environment: dict[str, str]) -> float:
     return seconds
 
 
-def _run(settings: Path, environment: dict[str, str]) -> tuple[float, float]:
-    """Processor time of `crowdassay run` beyond its stages' work, and of imports in the stages."""
+def _run(settings: Path, environment: dict[str, str]) -> tuple[float, float, float]:
+    """Processor time of a run, of what is beyond its stages' work, and of imports in the stages."""
     whole, shown = _cpu_seconds(["-c", TIMED, "run", str(settings), "--again"], environment)
     in_stages, imported = map(float, shown.split()[-2:])
     if not in_stages > imported > 0:
         raise RuntimeError(f"stages must be seen at work, and importing; the run printed {shown}")
-    return whole - in_stages + imported, imported
+    return whole, whole - in_stages + imported, imported
 
 
 def _cpu_seconds(arguments: list[str], environment: dict[str, str]) -> tuple[float, str]:

@@ -176,12 +176,10 @@ def report(
     from jinja2 import UndefinedError  # the pages' libraries, for this command only
 
     from flows.report import write_reports, write_worker_page
+    from flows.run import refuse_unfinished
 
     with mistakes():
-        if not (run_folder / "spend.json").is_file():
-            raise FileNotFoundError(
-                f"{run_folder} must be the folder of a finished run; the file spend.json is not in it"
-            )
+        refuse_unfinished(run_folder, "spend.json")
         by_id = show_worker_ids or _names_workers(run_folder)
         if worker is not None:
             page = write_worker_page(run_folder, worker, show_worker_ids=by_id)
@@ -272,11 +270,9 @@ def _run(
     terminal = console(quiet=as_json)
     with waiting_for("a look at what is new"):
         result = None if again else nothing_new(settings, resume=resume)
-        left = None if resume or result is not None else _unfinished(settings)
+        left = None if result is not None else _of_unfinished(settings, resume=resume)
     if left is not None:
-        terminal.print(
-            f"an earlier run did not end ({left}); --resume goes on from there", soft_wrap=True
-        )
+        terminal.print(left, soft_wrap=True)
     if result is None:
         if short := check_budget(settings):
             terminal.print(short, soft_wrap=True)
@@ -338,14 +334,25 @@ def _result(
     return run_pipeline(settings, step=step, resume=resume, again=True)
 
 
-def _unfinished(settings: Settings) -> Path | None:
-    """Return the folder of the run in which `--resume` would go on."""
-    from flows.run import find_unfinished, has_digest_key, identity_of, unfinished_runs  # the rooms
+def _of_unfinished(settings: Settings, *, resume: bool) -> str | None:
+    """Return a sentence on a run that did not end: `--resume` would go on in it, or why it does not."""
+    from flows.run import (  # the rooms
+        find_unfinished,
+        has_digest_key,
+        identity_of,
+        unfinished_runs,
+        why_begun_anew,
+    )
 
+    if resume:
+        why = why_begun_anew(settings)
+        return None if why is None else f"--resume begins a new run: {why}"
     if not unfinished_runs(settings) or not has_digest_key(settings):
         return None
     found = find_unfinished(settings, identity_of(settings))
-    return None if found is None else found.folder
+    if found is None:
+        return None
+    return f"an earlier run did not end ({found.folder}); --resume goes on from there"
 
 
 def _as_json(result: RunResult) -> dict[str, object]:

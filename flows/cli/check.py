@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flows.choices import LABEL_COLUMNS
 from flows.cli.root import (
     MISTAKE,
     AsJson,
@@ -106,11 +107,11 @@ def _opened(path: Path, reading: Reading, folder: Path) -> tuple[TextTable, list
     if len(files) == 1:
         table = open_lenient(files[0], reading)
         return table, [f"{table.file} was read {table.read_as}"] * bool(table.read_as)
-    needed, reading = ("worker", "task", "label"), replace(reading, lenient=True)
-    names = (name for file in files for name in column_names(file, needed, reading))
+    reading = replace(reading, lenient=True)
+    names = (name for file in files for name in column_names(file, LABEL_COLUMNS, reading))
     source = open_source(
-        "labels", path, columns=needed, folder=folder, url_env=None, files=files, reading=reading,
-        optional=[name for name in dict.fromkeys(names) if name not in needed],
+        "labels", path, columns=LABEL_COLUMNS, folder=folder, url_env=None, files=files, reading=reading,
+        optional=[name for name in dict.fromkeys(names) if name not in LABEL_COLUMNS],
     )  # fmt: skip
     with source.naming_files():
         table = replace(open_lenient(source.table), place=source.place, torn=source.torn)

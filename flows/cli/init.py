@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from flows.choices import LABEL_COLUMNS
 from flows.cli.root import (
     Encoding,
     Force,
@@ -144,7 +145,7 @@ def _found_out(labels: Path, reading: Reading) -> tuple[FormatName | None, str]:
         names = set(open_table(labels, (), reading).names)
     except ValueError:  # JSON that is no table, say; whoever reads it as labels says so
         names = set()
-    if {"worker", "task", "label"} <= names:
+    if names.issuperset(LABEL_COLUMNS):
         return None, ""
     known, form = guess_roles(names), recognise(labels)
     if form is not None or len(known) < 3 or any("," in column for column in known.values()):

@@ -14,6 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from flows.choices import LABEL_COLUMNS
+
 if TYPE_CHECKING:
     from quality import CrowdLabels, Progress
 
@@ -200,8 +202,7 @@ def _fit_crowdkit(labels: CrowdLabels) -> None:
 
     from flows import crowdkit
 
-    names = ("worker", "task", "label")
-    answers = pd.DataFrame({name: getattr(labels, name) for name in names})
+    answers = pd.DataFrame({name: getattr(labels, name) for name in LABEL_COLUMNS})
     gold = answers.groupby("task")["label"].first()
     sets = answers.assign(label=[[label] for label in answers["label"]])
     pairs = pd.DataFrame(

@@ -16,7 +16,7 @@ __all__ = [
 ]  # fmt: skip
 
 PUBLICATION = "Publication"
-"""Heading of these options, and of a command's own that belong to them."""
+"""Heading of these options, and of a command's own that belong to them: all need `--publish`."""
 
 Publish = Annotated[
     Path | None,
@@ -60,7 +60,11 @@ Begun = Annotated[
 def refuse_unpublished(context: typer.Context, publish: Path | None) -> None:
     """Raise SettingsError for options of a publication where nothing is published."""
     if publish is None:
-        terms = ("epsilon", "max_labels", "tasks", "budget", "publication", "begun")
+        terms = [
+            option.name or ""
+            for option in context.command.params
+            if getattr(option, "rich_help_panel", None) == PUBLICATION
+        ]
         refuse_dropped(
             context, terms, "needs --publish, the folder to publish to; add that, or leave it out"
         )

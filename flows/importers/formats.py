@@ -16,14 +16,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from flows.choices import LABEL_COLUMNS
+
 if TYPE_CHECKING:
     from flows.importers.responses import Response
 
 __all__ = ["FORMATS", "Format", "FormatName", "recognise"]
 
 PLAIN = ("jsonl", "sql", "table")  # formats of no platform
-NAMED = ("worker", "task", "label")
-TIMED = (*NAMED, "seconds")
+TIMED = (*LABEL_COLUMNS, "seconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class Format:
 
 
 FORMATS = {
-    "appen": Format("appen", "read_appen", NAMED),
+    "appen": Format("appen", "read_appen", LABEL_COLUMNS),
     "argilla": Format("argilla", "read_argilla"),
     "deepeval": Format("judges", "read_deepeval"),
     "inspect": Format("judges", "read_inspect"),
@@ -58,7 +59,7 @@ FORMATS = {
     "promptfoo": Format("judges", "read_promptfoo"),
     "sql": Format("mapped", "read_query", TIMED),
     "table": Format("mapped", "read_table", TIMED),
-    "toloka": Format("toloka", "read_toloka", NAMED),
+    "toloka": Format("toloka", "read_toloka", LABEL_COLUMNS),
 }
 
 if TYPE_CHECKING:

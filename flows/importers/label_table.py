@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from flows.choices import LABEL_COLUMNS
 from flows.files import OutputFile
 from flows.importers.formats import FORMATS
 from flows.importers.responses import ImportedLabels, Several, gather
@@ -120,7 +121,7 @@ def write_labels(labels: ImportedLabels, output: OutputFile, *, guard: bool = Fa
     """Write worker, task, label, and left and right, seconds and kind where there are any; nothing else."""
     sides = {"left": bool(labels.left), "right": bool(labels.right)}
     more = {**sides, "seconds": labels.has_seconds, "kind": any(labels.kind)}
-    names = ["worker", "task", "label", *(name for name, there in more.items() if there)]
+    names = [*LABEL_COLUMNS, *(name for name, there in more.items() if there)]
     columns = {name: getattr(labels, name) for name in names}
     try:
         write_table(columns, output, guard=guard)

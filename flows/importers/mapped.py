@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from flows.choices import LABEL_COLUMNS
 from flows.importers.records import name_in, read_records
 from flows.importers.responses import Response
 from flows.importers.sheet import number_of_seconds, shown
@@ -17,7 +18,6 @@ from flows.tables import AS_FOUND, Reading, TableError, open_table
 
 __all__ = ["read_jsonl", "read_query", "read_table"]
 
-ROLES = ("worker", "task", "label")
 PLAIN = "a plain label table"
 
 
@@ -26,7 +26,7 @@ def read_table(
 ) -> Iterator[Response]:
     """Yield the responses of a table, with seconds where a column has that name or mapping."""
     table = open_table(path, (), reading)
-    named = {role: role for role in ROLES} | dict(columns)
+    named = {role: role for role in LABEL_COLUMNS} | dict(columns)
     time = named.get("seconds", "seconds")
     missing = [name for name in named.values() if name not in table.names]
     if missing:
@@ -34,7 +34,9 @@ def read_table(
             f"{path.name} must have the columns {', '.join(named.values())} to be {PLAIN}; missing: "
             f"{', '.join(missing)} (it has {shown(table.names)}); check --format and --map"
         )
-    cells = table.cells(*(named[role] for role in ROLES), *([time] if time in table.names else []))
+    cells = table.cells(
+        *(named[role] for role in LABEL_COLUMNS), *([time] if time in table.names else [])
+    )
     for row, (worker, task, label, *rest) in enumerate(cells, start=1):
         where = f"{path.name}, row {row}, column {time}"
         seconds = number_of_seconds(rest[0], where) if rest else None
@@ -53,7 +55,7 @@ def read_query(path: Path, columns: Mapping[str, str], *, url_env: str) -> Itera
 
 def read_jsonl(path: Path, columns: Mapping[str, str]) -> Iterator[Response]:
     """Yield the responses of JSON lines, one flat record each."""
-    named = {role: role for role in ROLES} | dict(columns)
+    named = {role: role for role in LABEL_COLUMNS} | dict(columns)
     time = named.get("seconds", "seconds")
     for row, record in read_records(path, tuple(named.values()), PLAIN):
         worker, task, text = (

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float64
 
-from flows.choices import Duplicates
+from flows.choices import LABEL_COLUMNS, Duplicates
 from flows.proposal.class_names import classes_of_cells, grades_of, is_scale
 from flows.settings import EngineSettings, GroupSettings, input_settings
 from flows.sharding import SHARDS, count_rows, open_tasks, refuse_hollow_shards, write_shards
@@ -284,8 +284,8 @@ def _without_numbers(table: TextTable, names: Sequence[str], some: str = "") -> 
 
 
 def _other_columns(path: Path, reading: Reading) -> tuple[str, ...]:
-    needed = ("worker", "task", "label")
-    return tuple(name for name in column_names(path, needed, reading) if name not in needed)
+    names = column_names(path, LABEL_COLUMNS, reading)
+    return tuple(name for name in names if name not in LABEL_COLUMNS)
 
 
 def _group_sizes(labels: _Labels, tasks: TaskTable | None) -> tuple[int, ...]:

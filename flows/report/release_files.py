@@ -68,6 +68,7 @@ OF_SETS = {
     "proportion": "noisy_count / n, kept within 0 and 1; those of a group need not add up to 1",
 }
 MODEL = ("coef", "features", "norm_bound", "regularization")
+PLAIN = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 
 def release(folder: Path) -> dict[str, Any]:
@@ -125,7 +126,7 @@ def write_release_files(folder: Path) -> tuple[str, ...]:
     """
     found, target = release(folder), folder / "public"
     target.mkdir(exist_ok=True)
-    text = json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    text = _row_a_line(found) + "\n"
     write_whole(target / "release.json", partial(Path.write_text, data=text, encoding="utf-8"))
     names = ["release.json"]
     for stage in COLUMNS:
@@ -137,6 +138,28 @@ def write_release_files(folder: Path) -> tuple[str, ...]:
             write_whole(target / f"{stage}.parquet", partial(pq.write_table, described))
             names += [f"{stage}.csv", f"{stage}.parquet"]
     return tuple(names)
+
+
+def _row_a_line(value: Any, margin: str = "\n") -> str:
+    """Write JSON with a line for each value of an object, and for each row of a table.
+
+    >>> print(_row_a_line({"unit": "label", "rows": [{"n": 3}, {"n": 4}]}))
+    {
+     "unit": "label",
+     "rows": [
+      {"n": 3},
+      {"n": 4}
+     ]
+    }
+    """
+    inner = f"{margin} "
+    if isinstance(value, dict) and value:
+        items = (f"{PLAIN.encode(key)}: {_row_a_line(one, inner)}" for key, one in value.items())
+        return f"{{{','.join(inner + item for item in items)}{margin}}}"
+    if isinstance(value, list) and value and isinstance(value[0], dict | list):
+        # not by an indent of the encoder's: with one it is many times slower
+        return f"[{','.join(inner + PLAIN.encode(row) for row in value)}{margin}]"
+    return PLAIN.encode(value)
 
 
 def _table(folder: Path, stage: str) -> pa.Table:

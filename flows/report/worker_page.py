@@ -22,7 +22,7 @@ from jaxtyping import Float, Int
 from flows.files import write_whole
 from flows.report.html import render_template
 from flows.report.rows import pseudonyms
-from flows.run import Crowd, load_crowd
+from flows.run import Crowd, load_crowd, refuse_unfinished
 from flows.tables import TableError, numpy_array, read_parquet
 
 __all__ = ["label_quality", "worker_facts", "write_worker_page"]
@@ -55,11 +55,7 @@ def write_worker_page(folder: Path, worker: str, *, show_worker_ids: bool = Fals
     -----
     **Guarantees.** The page refers to nothing outside itself; it is about a person, and internal.
     """
-    missing = next((name for name in NEEDED if not (folder / name).is_file()), None)
-    if missing is not None:
-        raise FileNotFoundError(
-            f"{folder} must be the folder of a finished run; the file {missing} is not in it"
-        )
+    refuse_unfinished(folder, *NEEDED)
     names = pseudonyms(read_parquet(folder / "workers.parquet", ["worker"])["worker"].to_pylist())
     own = {called: name for name, called in names.items()}
     name = worker if worker in names else own.get(worker)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         last_failure,
         list_runs,
         note_failure,
+        why_begun_anew,
     )
     from flows.run.retention import limit_of, prune_runs, runs_to_prune
     from flows.run.store import (
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
         identity_of,
         open_run,
         publication_now,
+        refuse_unfinished,
         unfinished_runs,
     )
 
@@ -48,8 +50,8 @@ __all__ = [
     "RunChanges", "begun_from", "code_version", "compare_runs", "complete_runs", "digest_key",
     "find_unfinished", "forget_failure", "has_digest_key", "identity_of", "keep_fit",
     "last_failure", "ledger_heads", "limit_of", "list_runs", "load_crowd", "note_failure",
-    "open_run", "prune_runs", "publication_now", "runs_to_prune", "save_crowd", "start_of", "trend",
-    "unchanged_run", "unfinished_runs",
+    "open_run", "prune_runs", "publication_now", "refuse_unfinished", "runs_to_prune", "save_crowd",
+    "start_of", "trend", "unchanged_run", "unfinished_runs", "why_begun_anew",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

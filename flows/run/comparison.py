@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from flows.run.store import refuse_unfinished
 from flows.tables import read_parquet
 from privacy.accounting import price_text
 
@@ -83,11 +84,7 @@ def compare_runs(before: Path, after: Path) -> RunChanges:
     """
     folders = before, after
     for folder in folders:
-        missing = next((name for name in NEEDED if not (folder / name).is_file()), None)
-        if missing is not None:
-            raise FileNotFoundError(
-                f"{folder} must be the folder of a finished run; the file {missing} is not in it"
-            )
+        refuse_unfinished(folder, *NEEDED)
     numbers = [_numbers(folder) for folder in folders]
     of_run = [
         Change(what, "run", numbers[0][what], value, "")

@@ -23,12 +23,21 @@ from typing import Literal, TypeAlias
 
 from flows.files import OutputError, write_whole
 from flows.run.history import complete_runs
-from flows.run.store import MANIFEST, Run, is_at_work, unfinished_runs
+from flows.run.store import (
+    MANIFEST,
+    Run,
+    find_unfinished,
+    has_digest_key,
+    identity_of,
+    is_at_work,
+    other_versions,
+    unfinished_runs,
+)
 from flows.settings import Settings
 
 __all__ = [
     "LAST_FAILURE", "ListedRun", "RunState", "forget_failure", "last_failure", "list_runs", "note_failure",
-    "state_of",
+    "state_of", "why_begun_anew",
 ]  # fmt: skip
 
 LAST_FAILURE = "last_failure.json"
@@ -77,6 +86,20 @@ def state_of(run: Run) -> RunState:
 def _listed(run: Run) -> ListedRun:
     started = run.read_json(MANIFEST)["started"]
     return ListedRun(run.final_name, state_of(run), started, run.whole_stages, run.folder)
+
+
+def why_begun_anew(settings: Settings) -> str | None:
+    """Return why `--resume` begins a new run, where the newest that stopped began under other versions.
+
+    None where it goes on in a run, or no versions are in its way.
+    """
+    stopped = next((one for one in reversed(list_runs(settings)) if one.can_resume), None)
+    others = [] if stopped is None else other_versions(Run(stopped.folder, settings))
+    if stopped is None or not others:
+        return None
+    if has_digest_key(settings) and find_unfinished(settings, identity_of(settings)) is not None:
+        return None
+    return f"the newest run that did not end ({stopped.folder}) began under {'; '.join(others)}"
 
 
 def note_failure(state: Path, error: BaseException, why: str, *, campaign: str) -> None:

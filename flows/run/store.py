@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MANIFEST", "PARTIAL", "Run", "code_version", "digest_key", "find_unfinished", "has_digest_key",
-    "identity_of", "open_run", "publication_now", "unfinished_runs",
+    "identity_of", "open_run", "publication_now", "refuse_unfinished", "unfinished_runs",
 ]  # fmt: skip
 
 MANIFEST = "manifest.json"
@@ -275,7 +275,7 @@ def _goes_on(run: Run, identity: str) -> bool:
     """
     manifest, privacy = run.read_json(MANIFEST), run.settings.privacy
     begun = manifest["settings"]["privacy"]
-    if any(manifest[key] != version for key, version in code_version().items()):
+    if other_versions(run):
         return False
     if manifest["identity"] == identity:
         return True
@@ -375,6 +375,20 @@ def unfinished_runs(settings: Settings) -> list[Run]:
     return sorted(found, key=lambda run: run.folder, reverse=True)
 
 
+def refuse_unfinished(folder: Path, *needed: str) -> None:
+    """Raise FileNotFoundError unless a folder has these files, as that of a finished run has.
+
+    >>> refuse_unfinished(Path("runs/none"), "spend.json")
+    Traceback (most recent call last):
+    FileNotFoundError: runs/none must be the folder of a finished run; the file spend.json is not in it
+    """
+    missing = next((name for name in needed if not (folder / name).is_file()), None)
+    if missing is not None:
+        raise FileNotFoundError(
+            f"{folder} must be the folder of a finished run; the file {missing} is not in it"
+        )
+
+
 def _new_folder(settings: Settings) -> Path:
     """Make a folder with a name that no run has, open to its owner alone."""
     name = f"{_now():%Y%m%dT%H%M%SZ}-{settings.name}"
@@ -420,6 +434,16 @@ def code_version() -> dict[str, Any]:
     """Return the versions of Python and packages, as manifests record them."""
     versions = {package: version(package) for package in PACKAGES}
     return {"python": platform.python_version(), "versions": versions}
+
+
+def other_versions(run: Run) -> list[str]:
+    """Return of what a run began under another version than there is now, and both versions."""
+    begun, now = ({"python": of["python"]} | of["versions"] for of in (run.work(), code_version()))
+    return [
+        f"{name} {begun.get(name, 'none')}, now {now.get(name, 'none')}"
+        for name in begun | now
+        if begun.get(name) != now.get(name)
+    ]
 
 
 def identity_of(settings: Settings) -> str:

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from flows.choices import Duplicates, GoldSampling
+from flows.choices import LABEL_COLUMNS, Duplicates, GoldSampling
 from flows.settings.addresses import check_address
 from flows.settings.section import Section
 
@@ -138,7 +138,7 @@ class InputSettings(Section):
             )
         if self.sep is not None and (len(self.sep) != 1 or self.sep in '"\r\n'):
             raise ValueError(f'sep must be one letter, such as ";" or "\\t", got {self.sep!r}')
-        if self.seconds in ("worker", "task", "label"):
+        if self.seconds in LABEL_COLUMNS:
             raise ValueError(f"seconds must name a column of its own, got {self.seconds!r}")
         if self.standardize and self.features_private:
             raise ValueError(

@@ -28,6 +28,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from jaxtyping import Int32
 
+from flows.choices import LABEL_COLUMNS, LabelColumn
 from flows.tables import (
     OF_FILE_ALONE,
     ROW,
@@ -53,11 +54,9 @@ from flows.tables import (
 from quality.labels import Texts, sorted_ranges
 
 __all__ = [
-    "BATCH", "CODES", "VOCABULARY", "Column", "LabelCodes", "LabelSource", "open_source", "open_tasks",
+    "BATCH", "VOCABULARY", "LabelCodes", "LabelSource", "open_source", "open_tasks",
 ]  # fmt: skip
 
-Column = Literal["worker", "task", "label"]
-CODES: tuple[Column, ...] = ("worker", "task", "label")
 NUMBER = "file_row_number"  # what DuckDB calls it; from 0
 BATCH = 1_000_000  # rows of codes in this process at a time
 VOCABULARY = pa.schema([("name", pa.string())])
@@ -69,10 +68,10 @@ BYTES_OF_NUMBER = 16  # the same, of integers
 class LabelCodes(Protocol):
     """The columns of a label table, each as codes of its sorted names."""
 
-    def size(self, column: Column) -> int:
+    def size(self, column: LabelColumn) -> int:
         """Return the number of names of a column."""
 
-    def write_vocabulary(self, column: Column, path: Path) -> None:
+    def write_vocabulary(self, column: LabelColumn, path: Path) -> None:
         """Write the names of a column in the order of their codes."""
 
     def sorted_codes(
@@ -97,7 +96,9 @@ class LabelSource:
         """Return the columns as codes; raise TableError for a blank cell or an unknown class."""
         found = None
         if self.fits:
-            found = parquet_texts(self.path, CODES, room=lambda n: _pages(self.folder, n, np.int32))
+            found = parquet_texts(
+                self.path, LABEL_COLUMNS, room=lambda n: _pages(self.folder, n, np.int32)
+            )
         if found is None:
             return _JoinedCodes.of(self, classes)
         plain = _PlainCodes(
@@ -136,7 +137,7 @@ class _PlainCodes:
     names: Mapping[str, Texts]
     folder: Path
 
-    def size(self, column: Column) -> int:
+    def size(self, column: LabelColumn) -> int:
         return len(self.names[column].start) - 1
 
     def declared(self, source: LabelSource, classes: Sequence[str]) -> _PlainCodes:
@@ -153,7 +154,7 @@ class _PlainCodes:
         names = Texts(np.frombuffer(b"".join(letters), dtype=np.uint8), start)
         return _PlainCodes(self.code, {**self.names, "label": names}, self.folder)
 
-    def write_vocabulary(self, column: Column, path: Path) -> None:
+    def write_vocabulary(self, column: LabelColumn, path: Path) -> None:
         with pq.ParquetWriter(path, VOCABULARY, compression="zstd") as file:
             for at in range(0, self.size(column), NAMES_AT_ONCE):
                 some = self._texts(column, at, min(at + NAMES_AT_ONCE, self.size(column)))
@@ -162,15 +163,15 @@ class _PlainCodes:
     def sorted_codes(
         self, *, keep: Literal["any", "first", "last"]
     ) -> Generator[pa.RecordBatch, None, None]:
-        worker, task, label = (self.code[name] for name in CODES)
+        worker, task, label = (self.code[name] for name in LABEL_COLUMNS)
         key = _pages(self.folder, len(worker), np.int64)
         n_workers, n_tasks = self.size("worker"), self.size("task")
         for rows in sorted_ranges(
             worker, task, label, key, n_workers, n_tasks, in_range=BATCH, keep=keep
         ):
-            yield pa.RecordBatch.from_arrays(list(map(arrow_array, rows)), list(CODES))
+            yield pa.RecordBatch.from_arrays(list(map(arrow_array, rows)), list(LABEL_COLUMNS))
 
-    def _texts(self, column: Column, first: int, last: int) -> pa.Array:
+    def _texts(self, column: LabelColumn, first: int, last: int) -> pa.Array:
         letters, start = self.names[column]
         low, high = start[first], start[last]
         offsets = (start[first : last + 1] - low).astype(np.int32)
@@ -198,7 +199,7 @@ class _JoinedCodes:
     def of(cls, source: LabelSource, classes: Sequence[str] | None) -> _JoinedCodes:
         """Number the names of each column; raise TableError for a blank cell or an unknown class."""
         table = source.table
-        for column in CODES:
+        for column in LABEL_COLUMNS:
             table.query(
                 f"CREATE TABLE {column}s AS SELECT cell, name, "
                 "(dense_rank() OVER (ORDER BY name) - 1)::INTEGER AS code "
@@ -215,10 +216,10 @@ class _JoinedCodes:
                     table.query("INSERT INTO labels VALUES (NULL, $2, $1)", code, name)
         return cls(source)
 
-    def size(self, column: Column) -> int:
+    def size(self, column: LabelColumn) -> int:
         return int(self.source.table.query(f"SELECT max(code) + 1 FROM {column}s")[0][0])
 
-    def write_vocabulary(self, column: Column, path: Path) -> None:
+    def write_vocabulary(self, column: LabelColumn, path: Path) -> None:
         # grouped only where cells differ in blanks alone: a group of each name must fit in memory
         (cells,) = self.source.table.query(f"SELECT count(*) FROM {column}s")[0]
         one_each = cells == self.size(column)
@@ -231,8 +232,10 @@ class _JoinedCodes:
     def sorted_codes(
         self, *, keep: Literal["any", "first", "last"]
     ) -> Generator[pa.RecordBatch, None, None]:
-        codes = ", ".join(f"{column}s.code AS {column}" for column in CODES)
-        joins = " ".join(f"JOIN {column}s ON raw.{column} = {column}s.cell" for column in CODES)
+        codes = ", ".join(f"{column}s.code AS {column}" for column in LABEL_COLUMNS)
+        joins = " ".join(
+            f"JOIN {column}s ON raw.{column} = {column}s.cell" for column in LABEL_COLUMNS
+        )
         order = "DESC" if keep == "last" else "ASC"
         rows = self.source.table.connection.sql(
             f"SELECT {codes} FROM raw {joins} ORDER BY tasks.code, workers.code, {NUMBER} {order}"
@@ -251,14 +254,16 @@ def open_source(
             f"{path.name} must be Parquet to be read in shards; convert it, or leave out [engine]"
         )
     with _capped((path,), folder, memory_gb, threads) as connection:
-        types = _types(connection, path, CODES)
+        types = _types(connection, path, LABEL_COLUMNS)
         cells = ", ".join(
             f"{quote(c) if types[c] in WHOLE else text_of_number(quote(c), types[c])} AS {c}"
-            for c in CODES
+            for c in LABEL_COLUMNS
         )
         connection.execute(f"CREATE VIEW raw AS SELECT {cells}, {NUMBER} FROM {_rows(path)}")
-        kinds: dict[str, str] = {c: types[c] if types[c] in WHOLE else "VARCHAR" for c in CODES}
-        bytes_a_row = sum(BYTES.get(types[column], BYTES_OF_NUMBER) for column in CODES)
+        kinds: dict[str, str] = {
+            c: types[c] if types[c] in WHOLE else "VARCHAR" for c in LABEL_COLUMNS
+        }
+        bytes_a_row = sum(BYTES.get(types[column], BYTES_OF_NUMBER) for column in LABEL_COLUMNS)
         fits = bytes_a_row * pq.read_metadata(path).num_rows <= 1e9 * memory_gb
         yield LabelSource(_as_text(connection, path, "raw", kinds), path, folder, fits)
 

@@ -30,13 +30,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from jaxtyping import Int
 
+from flows.choices import LABEL_COLUMNS, LabelColumn
 from flows.files import write_arrays, write_whole
 from flows.settings import EngineError
 from flows.sharding.label_codes import (
     BATCH,
-    CODES,
     VOCABULARY,
-    Column,
     LabelCodes,
     LabelSource,
     open_source,
@@ -91,7 +90,7 @@ class ShardFolder:
         beside = (self.folder / name for name in (GOLD, GROUPS))
         return (*self.paths, *(path for path in beside if path.is_file()))
 
-    def names(self, column: Column) -> np.ndarray:
+    def names(self, column: LabelColumn) -> np.ndarray:
         """The names that a column's codes stand for."""
         return _names_in(self.folder, column)
 
@@ -146,13 +145,13 @@ def write_shards(
                     f"{table.name}: there must be at most {MAX_CLASSES} classes, got "
                     f"{codes.size('label')}: is label the right column?"
                 )
-            for column in CODES:
+            for column in LABEL_COLUMNS:
                 codes.write_vocabulary(column, _names_path(folder, column))
             if known_tasks is not None:
                 source.refuse_unknown(_some_names(folder, "task"), known_tasks)
             rows = _unrepeated(source, codes, folder, duplicates)
             starts, n_labels = _write_all(rows, folder, shard_labels)
-            n_workers, n_tasks, n_classes = (codes.size(column) for column in CODES)
+            n_workers, n_tasks, n_classes = (codes.size(column) for column in LABEL_COLUMNS)
             if duplicates != "error":
                 n_classes = _keep_classes(source, folder, len(starts), classes)
     except (ValueError, OSError, duckdb.Error):
@@ -284,17 +283,17 @@ def refuse_hollow_shards(shards: ShardFolder, name: str) -> None:
     )
 
 
-def _names_path(folder: Path, column: Column) -> Path:
+def _names_path(folder: Path, column: LabelColumn) -> Path:
     return folder / f"{column}s.parquet"
 
 
-def _names_in(folder: Path, column: Column) -> np.ndarray:
+def _names_in(folder: Path, column: LabelColumn) -> np.ndarray:
     names = text_column(read_parquet(_names_path(folder, column))["name"])
     release_memory()
     return names
 
 
-def _some_names(folder: Path, column: Column) -> Iterator[np.ndarray]:
+def _some_names(folder: Path, column: LabelColumn) -> Iterator[np.ndarray]:
     """Yield the names of a column in their order, so many at a time."""
     with pq.ParquetFile(_names_path(folder, column)) as file:
         for batch in file.iter_batches(BATCH, columns=["name"]):
@@ -379,7 +378,7 @@ def _unrepeated(
         yield rows.filter(pa.array(~again)) if again.any() else rows
 
 
-def _name(folder: Path, column: Column, code: int) -> str:
+def _name(folder: Path, column: LabelColumn, code: int) -> str:
     """Return the name that a code stands for."""
     for names in _some_names(folder, column):
         if code < len(names):

@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.compute as pc
 
-from flows.choices import Duplicates
+from flows.choices import LABEL_COLUMNS, Duplicates
 from flows.tables.arrow import arrow_array
 from flows.tables.dialect import AS_FOUND, Reading
 from flows.tables.refusals import MAX_LETTERS, ROW, quote
@@ -37,7 +37,6 @@ __all__ = [
     "spelled_alike",
 ]  # fmt: skip
 
-NAMES = ("worker", "task", "label")
 OWN = ("place", "reason", "torn line")  # columns of a quarantine beside those of the table
 SHOWN = 3  # places and examples of one finding
 MANY = 20  # classes from which on more than half as many as labels are no classes, but numbers or texts
@@ -149,7 +148,7 @@ def _renamed(names: Sequence[str]) -> list[str]:
 
 def open_lenient(path: Path, reading: Reading = AS_FOUND) -> TextTable:
     """Load a label table, and keep its torn lines aside instead of refusing it."""
-    return open_table(path, NAMES, replace(reading, lenient=True))
+    return open_table(path, LABEL_COLUMNS, replace(reading, lenient=True))
 
 
 def check_labels(
@@ -162,7 +161,7 @@ def check_labels(
     """
     table.query("CREATE OR REPLACE TABLE fault (row BIGINT, reason VARCHAR)")
     faults = [_torn(table)]
-    for name in NAMES:
+    for name in LABEL_COLUMNS:
         remedy = "fill the cell or delete the row"
         faults.append(_rows_where(table, f"blank {name}", f"{quote(name)} IS NULL", name, remedy))
         long = f"length({quote(name)}) > {MAX_LETTERS}"
@@ -171,7 +170,7 @@ def check_labels(
         nul = f"contains({quote(name)}, chr(0))"
         faults.append(_rows_where(table, f"{name} with a NUL byte", nul, name, "delete the byte"))
     faults += _repeats(table, duplicates)
-    header = " AND ".join(f"lower({quote(name)}) = '{name}'" for name in NAMES)
+    header = " AND ".join(f"lower({quote(name)}) = '{name}'" for name in LABEL_COLUMNS)
     remedy = "delete the row: files were put one behind another with their headers"
     doubts = [_found(table, "the header again", header, "label", remedy)]
     if SECONDS in table.names:
@@ -181,7 +180,7 @@ def check_labels(
             _found(table, "seconds that are no number, or below 0", wrong, SECONDS, remedy)
         )
     words = ", ".join(f"'{word}'" for word in NOTHING)
-    for name in NAMES:
+    for name in LABEL_COLUMNS:
         doubts += [
             _found(table, f"{name} that may mean nothing", f"lower({quote(name)}) IN ({words})", name,
                    "delete the row if it means that there is none"),
@@ -194,7 +193,7 @@ def check_labels(
     )  # fmt: skip
     doubts += [_free_labels(table), _undeclared_models(table)]
     spelling = dict[str, str]()
-    for name in NAMES:
+    for name in LABEL_COLUMNS:
         variants = _variants(table, name)
         doubts.append(_spellings(variants, name))
         if name == "label":

@@ -23,6 +23,7 @@ from io import BufferedIOBase
 from itertools import islice
 from pathlib import Path
 
+from flows.choices import LABEL_COLUMNS
 from flows.files import encoding_by_mark
 from flows.tables.refusals import TableError
 
@@ -31,7 +32,6 @@ __all__ = ["AS_FOUND", "Dialect", "Reading", "sniff", "unzipped", "utf8_copy"]
 PREFIX = 2**19  # bytes looked at
 RECORDS = 200  # rows looked at
 SEPARATORS = (",", ";", "\t", "|")  # in the order in which a tie is decided
-NAMES = ("worker", "task", "label")  # columns of names, in which a comma is no decimal
 DECIMAL = r"\s*[-+]?\d{1,3}(\.?\d{3})*,\d+([eE][-+]?\d+)?\s*"
 THOUSANDS = r"\s*[-+]?\d{1,3}(\.\d{3})+"  # the beginning of a number in groups of three digits
 NUMBER = re.compile(rf"{DECIMAL}|{THOUSANDS}\s*|\s*[-+]?\d+([eE][-+]?\d+)?\s*")
@@ -270,7 +270,7 @@ def _has_decimal_commas(found: Dialect, rows: Sequence[Sequence[str]]) -> bool:
     """Return whether a column that is no name holds numbers alone, and some with a decimal comma."""
     for at, name in found.columns:
         cells = [row[at] for row in rows if at < len(row) and row[at].strip()]
-        if name in NAMES or not any(re.fullmatch(DECIMAL, cell) for cell in cells):
+        if name in LABEL_COLUMNS or not any(re.fullmatch(DECIMAL, cell) for cell in cells):
             continue
         if all(NUMBER.fullmatch(cell) for cell in cells):
             return True

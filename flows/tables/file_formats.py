@@ -18,10 +18,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 import duckdb
 
+from flows.choices import LABEL_COLUMNS
 from flows.files import encoding_by_mark
 from flows.tables.dialect import (
     DECIMAL,
-    NAMES,
     THOUSANDS,
     Dialect,
     Reading,
@@ -85,7 +85,7 @@ def _delimited(
 def _number(found: Dialect, at: int, name: str) -> str:
     """Return SQL of a cell, with a decimal point for a decimal comma where the file has those."""
     cell = f"c{at}"
-    if not found.decimal or name in NAMES:
+    if not found.decimal or name in LABEL_COLUMNS:  # a comma in a name is no decimal
         return cell
     point = f"replace(replace({cell}, '.', ''), ',', '.')"
     number = rf"{DECIMAL}|{THOUSANDS}\s*" if at in found.grouped else DECIMAL

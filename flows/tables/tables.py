@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Float, Float64, Int
 
-from flows.choices import Duplicates
+from flows.choices import LABEL_COLUMNS, Duplicates
 from flows.settings import GroupSettings
 from flows.tables.arrow import arrow_array, arrow_table, release_memory, text_column
 from flows.tables.columns import TaskColumns, features_of, read_matrix, standardized, with_places
@@ -117,7 +117,6 @@ def read_models(path: Path) -> tuple[str, ...]:
 
 
 EVERY = TaskColumns()
-COLUMNS = ("worker", "task", "label")
 CLASSES = "classes of the settings; add the class or mend the row"
 
 
@@ -169,13 +168,13 @@ def read_labels(
     sound = _sound_labels(path, classes, known_tasks)
     if sound is not None:
         return sound
-    table = open_table(path, COLUMNS)
+    table = open_table(path, LABEL_COLUMNS)
     try:
-        labels = _labels_of(table.codes(*COLUMNS))
+        labels = _labels_of(table.codes(*LABEL_COLUMNS))
     except RepeatError:
         way_on = 'set duplicates = "first" or "last" (--duplicates first)'
         refuse_duplicates(table, ("worker", "task"), duplicates, way_on)  # or keep one of each
-        labels = _labels_of(table.codes(*COLUMNS))
+        labels = _labels_of(table.codes(*LABEL_COLUMNS))
     if classes is not None:
         if not set(labels.classes.tolist()) <= set(classes):
             refuse_outside(table, "label", classes, CLASSES)
@@ -189,7 +188,7 @@ def _sound_labels(
     path: Path, classes: Sequence[str] | None, known_tasks: np.ndarray | None
 ) -> CrowdLabels | None:
     """Return the labels of a Parquet file; None where it may have a fault."""
-    coded = parquet_codes(path, COLUMNS) if path.suffix == ".parquet" else None
+    coded = parquet_codes(path, LABEL_COLUMNS) if path.suffix == ".parquet" else None
     if coded is None:
         return None
     try:
@@ -206,7 +205,7 @@ def _sound_labels(
 
 def _labels_of(coded: dict[str, Coded]) -> CrowdLabels:
     """Return the label table, in the memory of the codes; the classes are those that occur."""
-    worker, task, label = (coded[name] for name in COLUMNS)
+    worker, task, label = (coded[name] for name in LABEL_COLUMNS)
     return CrowdLabels.from_codes(
         worker.code, task.code, label.code, workers=worker.names, tasks=task.names,
         classes=label.names, overwrite=True,

@@ -27,6 +27,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Int, Shaped
 
+from flows.choices import LABEL_COLUMNS
 from flows.tables.arrow import text_column
 from flows.tables.dialect import AS_FOUND, Reading
 from flows.tables.file_formats import Columns, format_of
@@ -57,7 +58,6 @@ __all__ = [
 ]
 
 WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")  # types joined faster than text
-LONG = ("worker", "task", "label")  # the columns of a wide table, once it is long
 ROLES = {
     "worker": "worker annotator labeler labeller rater judge user contributor respondent coder",
     "task": "task item example unit question document sample hit image",
@@ -194,7 +194,7 @@ def column_names(
 ) -> tuple[str, ...]:
     """Return the names of the columns that `open_table` would find, without loading the rows."""
     if reading.wide:
-        return LONG
+        return LABEL_COLUMNS
     with (
         _refusing(path),
         connected() as connection,
@@ -248,7 +248,7 @@ def _make_long(
             f"{path.name} must have a column of tasks and one per worker to be wide; it has "
             f"{', '.join(names)}; leave out --wide (wide = true)"
         )
-    if set(LONG) <= guess_roles(names).keys():
+    if set(LABEL_COLUMNS) <= guess_roles(names).keys():
         raise TableError(
             f"{path.name} has a row per label ({', '.join(guess_roles(names).values())}); a wide table has a "
             "column of tasks and one per worker, named after her; leave out --wide (wide = true)"
@@ -267,7 +267,7 @@ def _make_long(
     connection.execute(f"CREATE TABLE long AS {long}")
     connection.execute("DROP TABLE raw")
     connection.execute("ALTER TABLE long RENAME TO raw")
-    return LONG
+    return LABEL_COLUMNS
 
 
 def _load(columns: Columns, rows: str) -> str:
@@ -289,7 +289,7 @@ def _as_kept(name: str, kind: str) -> str:
 
 def is_number(name: str, kind: str) -> bool:
     """Return whether a column's cells are kept as numbers; 0 and -0 are two names, and so are text."""
-    return kind in WHOLE or (kind in BROKEN and name not in LONG)
+    return kind in WHOLE or (kind in BROKEN and name not in LABEL_COLUMNS)
 
 
 def numbers_of(columns: Iterable[tuple[str, str]]) -> tuple[str, ...]:
@@ -314,7 +314,7 @@ def _vocabulary(name: str) -> str:
 
 def _renaming(path: Path, names: tuple[str, ...], needed: tuple[str, ...]) -> str:
     """Return what to do for the columns that a table needs."""
-    if "worker" not in needed or not {"worker", "task", "label"}.issuperset(needed):
+    if "worker" not in needed or not set(LABEL_COLUMNS).issuperset(needed):
         return "rename or add it"
     if path.name.startswith("standard input") or path.parent.name.startswith("crowdassay-"):
         return "rename or add it"  # that file is gone when the command ends

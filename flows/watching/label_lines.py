@@ -18,11 +18,11 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TypeVar
 
+from flows.choices import LABEL_COLUMNS
 from flows.tables import TableError
 
 __all__ = ["FileTail", "LabelLines", "LabelRows"]
 
-NEEDED = ("worker", "task", "label")
 TIME = "time"
 SEPARATORS = (",", ";", "\t", "|")
 BLOCK = 2**22  # bytes read at a time
@@ -146,13 +146,15 @@ class LabelLines:
     def _take_header(self, line: str) -> None:
         self._sep = max(SEPARATORS, key=line.count)
         names = [name.strip() for name in next(csv.reader([line], delimiter=self._sep), [])]
-        missing = [name for name in (*NEEDED, *filter(None, [self._asked])) if name not in names]
+        missing = [
+            name for name in (*LABEL_COLUMNS, *filter(None, [self._asked])) if name not in names
+        ]
         if missing:
             raise TableError(
                 f"{self.name} must have the column {missing[0]!r}; its columns are "
                 f"{', '.join(names) or 'none'}"
             )
-        self._at = {name: names.index(name) for name in (*NEEDED, TIME) if name in names}
+        self._at = {name: names.index(name) for name in (*LABEL_COLUMNS, TIME) if name in names}
         timed = self._asked or "seconds"
         if timed in names:
             self._at["seconds"] = names.index(timed)
@@ -164,7 +166,7 @@ class LabelLines:
                 f"{self.name}, row {self.n_rows}: {len(cells)} cells under {self._width} names; mend "
                 "the row"
             )
-        for name in NEEDED:
+        for name in LABEL_COLUMNS:
             cell = cells[self._at[name]].strip()
             if not cell:
                 raise TableError(

@@ -17,6 +17,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.spatial.distance import pdist
 
+from quality.parallel import kernel  # the decorator alone: it knows no label
+
 __all__ = [
     "Bags",
     "LandmarkKernel",
@@ -205,8 +207,7 @@ class LandmarkKernel:
         memory = np.empty((min(STRIP_ROWS, len(x)), len(other)))
         for first in range(0, len(x), STRIP_ROWS):
             rows = left[first : first + STRIP_ROWS]
-            strip = np.matmul(rows, right, out=memory[: len(rows)])
-            yield np.exp(np.minimum(strip, 0.0, out=strip), out=strip)
+            yield _exponential(np.matmul(rows, right, out=memory[: len(rows)]))
 
 
 def _half_square(x: Float[np.ndarray, "points features"]) -> Float[np.ndarray, " points"]:
@@ -351,4 +352,50 @@ def _gaussian(
     exponent = x @ other.T
     exponent += _half_square(x)[:, None]
     exponent += _half_square(other)
-    return np.asarray(np.exp(np.minimum(exponent, 0.0, out=exponent), out=exponent))
+    return _exponential(exponent)
+
+
+def _exponential(
+    exponent: Float[np.ndarray, "block points"],
+) -> Float[np.ndarray, "block points"]:
+    """Put in their place the exponentials of numbers, as if none were above zero.
+
+    They are within 5e-16 of each value, and 0 where that is below 3e-308. NumPy's take four times as long on
+    processors without AVX-512, where they are worked out one by one.
+    """
+    power = np.empty(exponent.shape[1])
+    _exponentiate(exponent, power, power.view(np.int64))
+    return exponent
+
+
+LOG2_E = 1.4426950408889634
+LN2, LN2_REST = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # the first in few bits
+TO_WHOLE = 1.5 * 2.0**52  # added to a double, it leaves the nearest whole number in the last bits
+VANISHES = -709.0
+
+
+@kernel
+def _exponentiate(exponent, power, bits) -> None:
+    """Write 2^k e^r, of the whole k and the least r: a power series, and k as the bits of a double.
+
+    `power` and `bits` are the same memory, of a row: loops without branches are compiled to vectors.
+    """
+    for row in range(exponent.shape[0]):
+        for at in range(exponent.shape[1]):
+            x = exponent[row, at]
+            x = 0.0 if x > 0.0 else x
+            x = VANISHES if x < VANISHES else x
+            power[at] = x * LOG2_E + TO_WHOLE
+            k = power[at] - TO_WHOLE
+            r = (x - k * LN2) - k * LN2_REST
+            r2 = r * r
+            r4 = r2 * r2
+            first = (1.0 + r) + r2 * (1 / 2 + r * (1 / 6))
+            second = (1 / 24 + r * (1 / 120)) + r2 * (1 / 720 + r * (1 / 5040))
+            third = (1 / 40320 + r * (1 / 362880)) + r2 * (1 / 3628800 + r * (1 / 39916800))
+            last = 1 / 479001600 + r * (1 / 6227020800)
+            exponent[row, at] = first + r4 * (second + r4 * (third + r4 * last))
+        for at in range(exponent.shape[1]):
+            bits[at] = (bits[at] + 1023) << 52
+        for at in range(exponent.shape[1]):
+            exponent[row, at] *= power[at]

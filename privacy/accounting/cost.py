@@ -108,7 +108,7 @@ NOTHING = Cost(Fraction(0), Fraction(0))
 
 
 def exact(number: int | float | str | Fraction) -> Fraction:
-    """Read a number as the decimal it is written as; refuse NaN and infinity.
+    """Read a number as the decimal it is written as; refuse NaN and what is no finite double.
 
     Examples
     --------
@@ -116,9 +116,11 @@ def exact(number: int | float | str | Fraction) -> Fraction:
     (Fraction(1, 10), Fraction(1, 3))
     """
     try:
-        return Fraction(str(number))
-    except (ValueError, ZeroDivisionError):
+        value = Fraction(str(number))
+        float(value)  # prices are stored and printed as doubles
+    except (ValueError, ZeroDivisionError, OverflowError):
         raise ValueError(f"a privacy parameter must be a finite number, got {number}") from None
+    return value
 
 
 def check_epsilon(epsilon: float) -> None:
@@ -192,12 +194,17 @@ def six_digits_up(number: Fraction) -> float:
 def double_up(number: Fraction) -> float:
     """Return the double nearest to a number, or the next where the nearest is written as less.
 
+    It is infinity beyond the largest double.
+
     Examples
     --------
     >>> double_up(exact(0.1) + exact(0.2)), double_up(Fraction(1, 3))
     (0.3, 0.33333333333333337)
     """
-    near = float(number)
+    try:
+        near = float(number)
+    except OverflowError:
+        return math.inf
     return near if exact(near) >= number else math.nextafter(near, math.inf)
 
 

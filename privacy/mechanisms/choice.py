@@ -26,7 +26,7 @@ from privacy.accounting import (
 from privacy.mechanisms.gaussian import DiscreteGaussian, discrete_gaussian_delta
 from privacy.mechanisms.laplace import DiscreteLaplace
 from privacy.mechanisms.lattice_laplace import LatticeLaplace
-from privacy.query import ONE_TASK, Query, Unit
+from privacy.query import ONE_TASK, Query, Unit, check_classes
 
 __all__ = ["Choice", "choose_mechanism", "crossover_delta"]
 
@@ -94,7 +94,7 @@ def choose_mechanism(
     Parameters
     ----------
     n_classes
-        Number of classes, >= 2.
+        Number of classes, from 2 to a million.
     epsilon, delta
         Price of all releases together, 0 < epsilon <= 100 and 0 <= delta < 1.
     n_releases
@@ -141,6 +141,7 @@ lattice Laplace, 29.9 with discrete Laplace
     if isinstance(n_releases, bool) or not (isinstance(n_releases, int) and n_releases >= 1):
         raise ValueError(f"n_releases must be an integer >= 1, got n_releases={n_releases}")
     check_epsilon(epsilon)
+    check_classes(n_classes)
     if not l1 >= ONE_TASK:
         raise ValueError(f"l1 must be >= 2, got l1={l1}")
     if n_releases == 1:

@@ -35,7 +35,7 @@ from privacy.mechanisms.dirichlet_pairs import (
     largest_scale,
 )
 from privacy.mechanisms.gaussian import check_moved_task
-from privacy.query import Query
+from privacy.query import Query, check_classes, check_size
 
 __all__ = [
     "ClampedDirichletEvent",
@@ -239,8 +239,8 @@ class DirichletClamp:
 
 def public_draws(scale: Fraction, n: int, n_classes: int, total: int) -> int:
     """Return the number of draws from an urn whose counts add up to about `total`, for n tasks."""
-    if not (n >= 1 and n_classes >= 2):
-        raise ValueError(f"n must be >= 1 and n_classes >= 2, got n={n}, {n_classes}")
+    check_size(n)
+    check_classes(n_classes)
     return min(MAX_DRAWS, math.ceil(DRAWS_PER_WEIGHT * scale * total))
 
 
@@ -343,6 +343,9 @@ class DirichletPseudoCount:
 
     def proportions(self, value: list[int], *, n: int) -> Float[np.ndarray, " classes"]:
         """Return class proportions of n tasks from a released value, without the pseudo-counts."""
+        check_size(n)
         drawn = np.asarray(value, dtype=np.float64)
+        if not (drawn.ndim == 1 and (drawn >= 0).all() and 0 < drawn.sum() < np.inf):
+            raise ValueError("value must be the urn's counts: numbers >= 0, one of them > 0")
         total = n + drawn.size * self.pseudo_count
         return project_to_simplex((total * drawn / drawn.sum() - self.pseudo_count) / n)

@@ -27,6 +27,7 @@ import scipy
 from jaxtyping import Float, Real
 
 from privacy.accounting import check_epsilon, check_price, is_covered
+from privacy.query import MAX_RECORDS
 
 __all__ = [
     "InfeasibleFloor",
@@ -42,6 +43,7 @@ __all__ = [
 
 STEEP = 600.0  # beyond it exp(-t) nears the smallest double, and leading terms are exact
 MIN_SCALE, MAX_SCALE = 1e-10, 1e8
+MIN_FLOOR = 1e-100  # the product of a smaller one and a scale could be 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,7 @@ def dominating_delta(floor: float | int, scale: float, epsilon: float) -> float:
     Parameters
     ----------
     floor
-        **Public** lower bound of every count, > 0; it need not be an integer.
+        **Public** lower bound of every count, >= 1e-100; it need not be an integer.
     scale, epsilon
         As for `pair_delta`, errors included.
 
@@ -180,7 +182,7 @@ def expected_distortion(count: Real[np.ndarray, " classes"], scale: float) -> fl
     Raises
     ------
     ValueError
-        If counts are not >= 0 with two positive ones, or the scale is not in [1e-10, 1e8].
+        If counts are not from 0 to 2**53 with two positive ones, or the scale is not in [1e-10, 1e8].
 
     Examples
     --------
@@ -188,8 +190,9 @@ def expected_distortion(count: Real[np.ndarray, " classes"], scale: float) -> fl
     0.0362
     """
     value: Float[np.ndarray, " classes"] = np.asarray(count, dtype=np.float64)
-    if not (value.ndim == 1 and (value >= 0).all() and (value > 0).sum() >= 2):
-        raise ValueError("counts must be >= 0, and two of them > 0")
+    within = value.ndim == 1 and ((value >= 0) & (value <= MAX_RECORDS)).all()
+    if not (within and (value > 0).sum() >= 2):
+        raise ValueError("counts must be from 0 to 2**53, and two of them > 0")
     _check(scale, 1.0)
     a = scale * value
     b = a.sum() - a
@@ -229,8 +232,8 @@ def _check(scale: float, epsilon: float) -> None:
 
 
 def _check_floor(floor: float | int) -> None:
-    if not 0 < floor < math.inf:
-        raise ValueError(f"floor must be > 0 and finite, got floor={floor}")
+    if not MIN_FLOOR <= floor < math.inf:
+        raise ValueError(f"floor must be >= 1e-100 and finite, got floor={floor}")
 
 
 MIN_SEARCHED, MAX_SEARCHED = 1e-9, 1e7
@@ -277,7 +280,8 @@ def smallest_floor(epsilon: float, delta: float) -> float:
     6.67
     """
     check_price(epsilon, delta)
-    low, high = 0.0, (1 / delta - 1) / 2
+    # either factor alone gives an upper bound; a tiny epsilon or delta makes one of them infinite
+    low, high = 0.0, min((1 / delta - 1) / 2, -math.log(delta) / epsilon)
     for _ in range(200):
         middle = (low + high) / 2
         if math.exp(-middle * epsilon) / (2 * middle + 1) < delta:

@@ -31,7 +31,7 @@ from privacy.accounting import (
 )
 from privacy.mechanism import Json, Noise
 from privacy.mechanisms.exact_law import ExactLaw
-from privacy.query import ONE_TASK, CountsError, Query, check_counts
+from privacy.query import ONE_TASK, CountsError, Query, check_classes, check_counts
 
 __all__ = [
     "DiscreteGaussian",
@@ -44,7 +44,7 @@ __all__ = [
     "discrete_gaussian_scale",
 ]
 
-MAX_SCALE = 2e5
+MIN_SCALE, MAX_SCALE = 1e-100, 2e5  # the square of a smaller one would be 0
 
 
 def discrete_gaussian_delta(scale: float, epsilon: float) -> float:
@@ -65,7 +65,7 @@ def discrete_gaussian_delta(scale: float, epsilon: float) -> float:
     Raises
     ------
     ValueError
-        If `scale` is not in (0, 2e5], or `epsilon` not in (0, 100].
+        If `scale` is not in [1e-100, 2e5], or `epsilon` not in (0, 100].
 
     Notes
     -----
@@ -111,7 +111,7 @@ def analytic_gaussian_delta(scale: float, epsilon: float) -> float:
     Parameters
     ----------
     scale
-        Standard deviation of each class's noise, in (0, 2e5].
+        Standard deviation of each class's noise, in [1e-100, 2e5].
     epsilon
         In (0, 100].
 
@@ -199,8 +199,8 @@ def discrete_gaussian_scale(epsilon: float, delta: float) -> float:
 
 
 def _check(scale: float, epsilon: float) -> None:
-    if not 0 < scale <= MAX_SCALE:
-        raise ValueError(f"scale must be > 0 and at most 2e5, got scale={scale}")
+    if not MIN_SCALE <= scale <= MAX_SCALE:
+        raise ValueError(f"scale must be in [1e-100, 2e5], got scale={scale}")
     check_epsilon(epsilon)
 
 
@@ -336,8 +336,7 @@ class DiscreteGaussian:
 
     def law(self, n_classes: int) -> DiscreteGaussianLaw:
         """Return the public law of the noise, for intervals and planning."""
-        if not n_classes >= 2:
-            raise ValueError(f"n_classes must be >= 2, got n_classes={n_classes}")
+        check_classes(n_classes)
         reach = int(12 * self.scale) + 2
         support = np.arange(-reach, reach + 1)
         probability = np.exp(-((support / self.scale) ** 2) / 2)

@@ -28,7 +28,7 @@ from privacy.accounting import (
 )
 from privacy.mechanism import Json, Noise
 from privacy.mechanisms.lattice_laplace import check_laplace, scales_of
-from privacy.query import ONE_TASK, Query, check_counts
+from privacy.query import ONE_TASK, Query, check_classes, check_counts
 
 __all__ = ["DiscreteLaplace", "DiscreteLaplaceEvent", "DiscreteLaplaceLaw", "draw_by_scale"]
 
@@ -161,8 +161,7 @@ class DiscreteLaplace:
 
     def law(self, n_classes: int, *, l1: float = 2.0) -> DiscreteLaplaceLaw:
         """Return the public law of the noise, for intervals and planning."""
-        if not n_classes >= 2:
-            raise ValueError(f"n_classes must be >= 2, got n_classes={n_classes}")
+        check_classes(n_classes)
         return DiscreteLaplaceLaw(covering_scale(l1, self.epsilon), n_classes)
 
     def log_likelihood(

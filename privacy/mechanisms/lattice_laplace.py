@@ -49,7 +49,7 @@ from privacy.accounting import (
 )
 from privacy.mechanism import Json, Noise
 from privacy.mechanisms.exact_law import ExactLaw
-from privacy.query import ONE_TASK, Query, check_counts
+from privacy.query import ONE_TASK, Query, check_classes, check_counts
 
 __all__ = [
     "LatticeLaplace",
@@ -234,8 +234,7 @@ class LatticeLaplace:
 
     def law(self, n_classes: int, *, l1: float = 2.0) -> LatticeLaplaceLaw:
         """Return the public law of the noise, for intervals and planning; counts have l1 = 2."""
-        if not n_classes >= 2:
-            raise ValueError(f"n_classes must be >= 2, got n_classes={n_classes}")
+        check_classes(n_classes)
         scale = covering_scale(l1, self.epsilon)
         return LatticeLaplaceLaw(scale, n_classes, *_marginal(n_classes, scale))
 
@@ -405,7 +404,8 @@ def _marginal(
     wave = np.cos(2 * np.pi * np.arange(size // 2 + 1) / size)
     others = np.fft.irfft(((1 - q) ** 2 / (1 - 2 * q * wave + q * q)) ** (n_classes - 1), size)
     t = np.arange(reach + 1)
-    weight = np.exp(-t / scale) * np.maximum(others[: reach + 1], 0.0)
+    with np.errstate(over="ignore"):  # beyond doubles only where the weight is 0 in any case
+        weight = np.exp(-t / scale) * np.maximum(others[: reach + 1], 0.0)
     weight = weight[: 1 + int(np.flatnonzero(weight > TINY * weight[0])[-1])]
     probability = np.concatenate([weight[:0:-1], weight])
     probability /= probability.sum()

@@ -20,6 +20,7 @@ variance near 2 (c - 1)^2 / epsilon^2; the sum of k of c lattice draws of scale 
 """
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import TypeAlias
 
 import numpy as np
@@ -71,6 +72,8 @@ def cumulative_noise(
     """
     if not 0 < level < 1:
         raise ValueError(f"level must be in (0, 1), got level={level}")
+    if not isinstance(total, Integral):
+        raise ValueError(f"total must be an integer, got total={total}")
     lattice = all(isinstance(law, LatticeLaplaceLaw) for law in laws)
     if not laws:
         raise ValueError("laws must be one or more, got none")

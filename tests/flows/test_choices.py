@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
 from typing import get_args
 
 import pytest
 
-from flows.choices import BlockedBy, Duplicates, Metric, Penalty, PostedTo
+from flows import choices
+from flows.choices import LABEL_COLUMNS, BlockedBy, Duplicates, Metric, Penalty, PostedTo
 from flows.exporters import block_lists, reposts
 from flows.importers import FORMATS
 from flows.settings import FilterSettings, InputSettings, SettingsError
@@ -30,3 +33,15 @@ def test_settings_and_commands_have_the_same_choices() -> None:
     assert set(get_args(BlockedBy)) == block_lists.WRITERS.keys()
     assert set(get_args(PostedTo)) == reposts.WRITERS.keys() == reposts.FOUND.keys()
     assert {*get_args(BlockedBy), *get_args(PostedTo)} <= FORMATS.keys()  # one spelling each way
+
+
+def test_the_columns_of_a_label_table_are_listed_in_one_place() -> None:
+    room = Path(choices.__file__).parent
+    listing = [
+        path.relative_to(room).as_posix()
+        for path in sorted(room.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Tuple | ast.List | ast.Set)
+        if tuple(getattr(one, "value", None) for one in node.elts) == LABEL_COLUMNS
+    ]
+    assert listing == ["choices.py"]

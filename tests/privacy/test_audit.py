@@ -22,6 +22,7 @@ from privacy.audit import (
     audit_losses,
     audit_mechanism,
     audit_pair,
+    draw_releases,
     hit_shares,
 )
 from privacy.mechanisms import DiscreteLaplace, LatticeLaplace
@@ -43,7 +44,7 @@ from privacy.release_audit import (
     _holds,
     audit_releases,
 )
-from tests.privacy.toy import count_mechanisms
+from tests.privacy.toy import count_mechanisms, counts_query
 
 EPSILON = DELTA = 0.05
 DRAWS = 200_000
@@ -345,11 +346,13 @@ def test_a_loss_short_of_epsilon_by_more_than_rounding_is_no_hit():
 @pytest.mark.refusal
 def test_an_audit_needs_draws_and_equally_many():
     law = DirichletLaw((1.0, 2.0))
-    with pytest.raises(ValueError, match="draws must be >= 1, got draws=0"):
+    with pytest.raises(ValueError, match="draws must be an integer >= 1, got draws=0"):
         audit_pair(law, law, epsilon=1.0, draws=0, rng=np.random.default_rng(0))
     for sizes in ((0, 0), (3, 2)):
         with pytest.raises(ValueError, match="draws must be equally many, 1 or more"):
             audit_losses(np.zeros(sizes[0]), np.zeros(sizes[1]), epsilon=1.0)
+    with pytest.raises(ValueError, match=r"1 or more, got \(2, 2\) and \(2, 2\)"):
+        audit_losses(np.zeros((2, 2)), np.zeros((2, 2)), epsilon=1.0)
     for shape in ((0.0, 1.0), (1.0, math.inf), (1.0,)):
         with pytest.raises(ValueError, match="shape must be two finite numbers > 0"):
             DirichletLaw(shape)
@@ -367,6 +370,41 @@ def test_an_audit_needs_draws_and_equally_many():
 def test_counts_that_no_campaign_has_are_not_audited(mechanism, counts, sentence):
     with pytest.raises(ValueError, match=sentence):
         audit_mechanism(mechanism, counts, draws=10)
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("draws", [0, -1, 2.5, math.nan, math.inf])
+def test_a_number_of_draws_is_an_integer_from_one(draws):
+    law, query, rng = DirichletLaw((1.0, 2.0)), counts_query((3, 1)), np.random.default_rng(0)
+    for ask in (
+        lambda: audit_mechanism(LatticeLaplace(1.0), (3, 1), draws=draws),
+        lambda: draw_releases(LatticeLaplace(1.0), query, draws),
+        lambda: audit_pair(law, law, epsilon=1.0, draws=draws, rng=rng),
+        lambda: law.sample(draws, rng=rng),
+    ):
+        with pytest.raises(ValueError, match=f"draws must be an integer >= 1, got draws={draws}"):
+            ask()
+
+
+@pytest.mark.parametrize("delta", [-0.1, 1.1, math.nan, math.inf])
+def test_a_claim_is_a_probability(delta):
+    """A NaN would never be refuted, and a delta below 0 would make the bound on epsilon too large."""
+    bound, zeros = AuditBound(0.3, 1.0, 0.9, 100, (50, 20), (0.5, 0.2)), np.zeros((2, 1))
+    for ask in (
+        lambda: bound.least_epsilon(delta),
+        lambda: bound.refutes(delta),
+        lambda: audit_releases(zeros, zeros, epsilon=1.0, delta=delta),
+    ):
+        with pytest.raises(ValueError, match=r"delta must be in \[0, 1\], got delta="):
+            ask()
+
+
+def test_numbers_too_large_for_their_squares_tell_neighbours_apart_as_others_do():
+    """Infinities too: an audit meets what was published, whatever it is."""
+    for far in (math.inf, 1e300):
+        here, there = np.full((400, 1), far), np.full((400, 1), -far)
+        assert audit_releases(here, there, epsilon=1.0).refutes(0.5)
+        assert not audit_releases(here, here, epsilon=1.0).refutes(0.0)
 
 
 @pytest.mark.refusal

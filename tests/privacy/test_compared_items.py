@@ -49,12 +49,19 @@ def test_points_add_up_to_twice_the_number_of_comparisons() -> None:
         ((LEFT / 2, RIGHT, np.zeros(4, np.int64)), "items and outcomes must be integer codes"),
         ((LEFT, LEFT, np.zeros(4, np.int64)), "two different ones"),
         ((LEFT, RIGHT + 1, np.zeros(4, np.int64)), "codes below 3"),
-        ((LEFT[:0], RIGHT[:0], LEFT[:0]), "rows of left, right and outcome"),
+        ((LEFT[:0], RIGHT[:0], LEFT[:0]), "one row or more of left, right and outcome"),
     ],
 )
 def test_what_is_no_comparison_is_refused(given: tuple[np.ndarray, ...], said: str) -> None:
     with pytest.raises(CountsError, match=said):
         win_points(*given, n_items=3, dataset="toy")
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("n_items", [1, 2.5, float("inf"), 10**13, 2**70])
+def test_the_number_of_items_is_an_integer_from_two_to_a_million(n_items: int) -> None:
+    with pytest.raises(CountsError, match="n_items must be an integer from 2 to 1000000, got n_"):
+        win_points(LEFT, RIGHT, np.zeros(4, np.int64), n_items=n_items, dataset="toy")
 
 
 def test_one_comparison_of_two_items_is_enough_and_its_points_are_read_only() -> None:

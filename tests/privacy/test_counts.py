@@ -1,3 +1,6 @@
+import math
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -198,10 +201,14 @@ def test_mechanisms_refuse_what_are_not_counts_without_telling_them(mechanism, v
     assert str(CANARY) not in str(refused.value)
 
 
-@pytest.mark.parametrize("n_classes", [1, 0, -1])
-def test_fewer_than_two_classes_are_refused_by_their_number(n_classes):
+@pytest.mark.refusal
+@pytest.mark.parametrize("n_classes", [1, 0, -1, 2.5, math.inf, 10**12, 2**70])
+def test_fewer_than_two_classes_or_too_many_are_refused_by_their_number(n_classes):
     """Before a label is looked at: the sentence says what was declared."""
-    with pytest.raises(CountsError, match=f"n_classes must be >= 2, got n_classes={n_classes}"):
+    sentence = (
+        f"n_classes must be an integer from 2 to 1000000, got n_classes={re.escape(str(n_classes))}"
+    )
+    with pytest.raises(CountsError, match=sentence):
         class_counts(
             np.array([0, 0]), np.array([0, 0]), dataset="toy", n_classes=n_classes, n_groups=1,
             group_names=("all",), unit=Unit.CONSENSUS_LABEL, local=False, tasks=("t1", "t2"),

@@ -113,6 +113,31 @@ def test_mistakes_are_named() -> None:
         label_set_counts(one, np.array([1]), max_labels=2, unit=Unit.TASK, **about)
 
 
+@pytest.mark.refusal
+@pytest.mark.parametrize("max_labels", [0, 1.5, float("nan"), float("inf"), 2**70])
+def test_the_most_labels_of_a_task_are_an_integer_from_one_to_a_million(max_labels) -> None:
+    sentence = f"max_labels must be an integer from 1 to 1000000, got max_labels={max_labels}"
+    with pytest.raises(ValueError, match=sentence):
+        bounded_labels(np.ones((1, 2)), max_labels=max_labels)
+    with pytest.raises(ValueError, match=sentence):
+        label_set_counts(
+            np.array([[True, True]]), np.array([0]), max_labels=max_labels, unit=Unit.TASK,
+            **{**ABOUT, "tasks": ["t"]},
+        )  # fmt: skip
+
+
+@pytest.mark.refusal
+def test_probabilities_are_numbers_and_a_threshold_is_one() -> None:
+    for threshold in (-0.1, 1.1, float("nan")):
+        with pytest.raises(ValueError, match=r"threshold must be in \[0, 1\], got threshold="):
+            bounded_labels(np.ones((1, 2)), threshold=threshold, max_labels=1)
+    for probability in (np.array([[np.nan, 1.0]]), np.ones(2)):
+        with pytest.raises(
+            ValueError, match="probability must be a number, not NaN, for each task"
+        ):
+            bounded_labels(probability, max_labels=1)
+
+
 def test_one_class_is_enough_and_one_at_most() -> None:
     assert bounded_labels(np.array([[0.9, 0.6]]), max_labels=1).tolist() == [[True, False]]
     assert counted(((True,), (False,)), 1, Unit.TASK).tolist() == [1, 1]

@@ -12,6 +12,7 @@ from privacy import (
     ApproximateEvent,
     Cost,
     CountsError,
+    DiscreteGaussian,
     GroupInteraction,
     GroupPrivacy,
     History,
@@ -67,6 +68,28 @@ def test_another_key_keeps_other_tasks():
 def test_a_bound_is_at_least_one():
     with pytest.raises(ValueError, match="max_tasks must be an integer >= 1, got max_tasks=0"):
         bounded_tasks(np.array([0]), tasks=["t"], max_tasks=0, key=b"")
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("key", [bytes(65), "CANARY", None])
+def test_a_key_is_bytes_that_no_sentence_shows(key):
+    with pytest.raises(ValueError, match="key must be at most 64 bytes$"):
+        bounded_tasks(np.array([0]), tasks=["t"], max_tasks=1, key=key)
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("subject", [[-1, 0], [0.0, np.nan], [[0], [1]]])
+def test_subjects_to_bound_are_codes(subject):
+    with pytest.raises(ValueError, match="subject must be one integer code >= 0 for each task"):
+        bounded_tasks(np.array(subject), tasks=["t1", "t2"], max_tasks=1, key=b"7")
+
+
+def test_a_group_too_large_for_its_delta_is_refused():
+    query = Query("toy", "class counts", np.array([3, 1]), Unit.SUBJECT, n=4, l1=2.0)
+    with pytest.raises(
+        ValueError, match=r"size must be at most 1 \+ 700 / epsilon .*got size=1000"
+    ):
+        GroupPrivacy(DiscreteGaussian(1.0, 1e-9), 1000, 1000.0).event(query)
 
 
 def ask(label, group, subject, *, max_tasks=3, subject_names=None, group_names=("a", "b")):

@@ -134,11 +134,9 @@ def repost(
 
 def _table(folder: Path, name: str, columns: list[str]) -> list[dict[str, object]]:
     """Return rows of a table of a finished run."""
-    from flows.tables import read_parquet  # Arrow, for these commands only
+    from flows.run import refuse_unfinished  # Arrow, for these commands only
+    from flows.tables import read_parquet
 
-    if not (folder / name).is_file():
-        raise FileNotFoundError(
-            f"{folder} must be the folder of a finished run; the file {name} is not in it"
-        )
+    refuse_unfinished(folder, name)
     rows: list[dict[str, object]] = read_parquet(folder / name, columns).to_pylist()
     return rows

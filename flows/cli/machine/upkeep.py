@@ -86,7 +86,7 @@ def runs(
         if any(one.can_resume for one in found):
             print_line(
                 f"crowdassay run {shlex.quote(str(settings))} --resume goes on in the newest that did not "
-                "end, if settings and inputs are the same"
+                "end, if settings, inputs and version are the same"
             )
 
 

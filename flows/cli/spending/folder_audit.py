@@ -34,6 +34,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from flows.choices import LABEL_COLUMNS
 from flows.report import write_release_files
 from flows.run import MANIFEST, Run, open_run
 from flows.settings import Settings, SettingsError, load_settings
@@ -295,7 +296,7 @@ def _write_campaign(unit: Unit, folder: Path, *, changed: bool) -> Settings:
     labels, tasks, gold = _labels_tasks_and_gold()
     if changed:
         change(labels, tasks, gold)
-    _write(folder / "labels.csv", ["worker", "task", "label"], labels)
+    _write(folder / "labels.csv", [*LABEL_COLUMNS], labels)
     _write(folder / "gold.csv", ["task", "label"], gold)
     header = ["task", "group", "x0"]
     if "subject" in keys:

@@ -122,6 +122,31 @@ def test_an_unfinished_run_is_pointed_out_where_resume_goes_on_in_it(tmp_path: P
         assert "an earlier run did not end" not in invoke(*words).output
 
 
+def test_resume_says_where_it_begins_anew_because_other_versions_began_the_run(
+    tmp_path: Path,
+) -> None:
+    """And nowhere else: not where it goes on in an older run, nor while the newest is at work."""
+    path = write_small_campaign(tmp_path)
+    path.write_text('name = "bare"\n[input]\nlabels = "labels.csv"\n', encoding="utf-8")
+    older, newest = (open_run(load_settings(path)) for _ in range(2))
+    older.stop("cancelled")
+    newest.stop("cancelled")
+    manifest = newest.read_json("manifest.json")
+    versions = manifest["versions"] | {"numpy": "1.0"}
+    newest.write_json("manifest.json", manifest | {"versions": versions})
+    words = ("run", str(path), "--no-prefect", "--resume", "--again")
+    assert "begins a new run" not in invoke(*words).output
+    assert not older.folder.exists()
+    said = invoke(*words).output.splitlines()
+    assert [line for line in said if "begins a new run" in line] == [
+        f"--resume begins a new run: the newest run that did not end ({newest.folder}) began under "
+        f"numpy 1.0, now {manifest['versions']['numpy']}"
+    ]
+    at_work = {"state": "running", "process": {"host": platform.node(), "pid": os.getppid()}}
+    newest.write_json("manifest.json", newest.read_json("manifest.json") | at_work)
+    assert "begins a new run" not in invoke(*words).output
+
+
 def test_workers_are_ranked_with_a_verdict(finished: Path, tmp_path: Path) -> None:
     output = tmp_path / "workers.csv"
     told = invoke(

@@ -69,8 +69,12 @@ def test_a_name_that_no_file_can_have_is_a_sentence() -> None:
         ("rank x.csv --publication 2026-11", "--publication needs --publish"),
         ("rank x.csv --epsilon 1.0", "--epsilon needs --publish"),
         ("rank x.csv --begun", "--begun needs --publish"),
+        ("rank x.csv --campaign arena", "--campaign needs --publish"),
+        ("rank x.csv --state state", "--state needs --publish"),
         ("multilabel x.csv --max-labels 2", "--max-labels needs --publish"),
         ("multilabel x.csv --tasks tasks.csv", "--tasks needs --publish"),
+        ("multilabel x.csv --campaign posts", "--campaign needs --publish"),
+        ("multilabel x.csv --state state", "--state needs --publish"),
         ("deploy x.toml --pool crowd --force", "--force is for the file of --yaml; leave it out"),
         (
             "audit public_folder --epsilon 0.5",

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from learners.class_ratios.kernels import (
     NystroemMap,
+    _exponential,
     bandwidth_ladder,
     feature_scale,
     mean_kernel,
@@ -138,3 +139,15 @@ def test_the_unit_of_a_feature_follows_its_scale_where_squares_do_not(factor, rn
     unit = feature_scale(point)
     assert feature_scale(factor * point)[:2] == pytest.approx(factor * unit[:2], rel=1e-12)
     assert feature_scale(factor * point)[2] == unit[2] == 1
+
+
+def test_exponentials_are_numpys_to_the_last_digits() -> None:
+    rng = np.random.default_rng(0)
+    exponent = np.concatenate([-800 * rng.random((30, 400)), -rng.random((30, 400))])
+    expected = np.exp(exponent)
+    found = _exponential(exponent.copy())
+    shown = exponent > -708
+    assert np.allclose(found[shown], expected[shown], rtol=5e-16, atol=0)
+    assert (found[~shown] <= 3.4e-308).all()
+    odd = _exponential(np.array([[0.0, -0.0, 1e-9, np.inf, -1e300, -np.inf, np.nan]]))
+    assert np.array_equal(odd, [[1.0, 1.0, 1.0, 1.0, 0.0, 0.0, np.nan]], equal_nan=True)

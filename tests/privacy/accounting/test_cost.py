@@ -17,6 +17,7 @@ from privacy.accounting import (
     check_delta,
     cost,
     covering_scale,
+    double_up,
     event_json,
     exact,
     fits,
@@ -118,6 +119,26 @@ def test_the_scale_realises_at_most_the_claim_and_is_the_smallest_that_does(epsi
 def test_no_scale_covers_a_claim_that_is_none(epsilon):
     with pytest.raises(ValueError, match=r"epsilon|privacy parameter"):
         covering_scale(2.0, epsilon)
+
+
+@pytest.mark.parametrize("l1", [0, -1.0, math.nan, math.inf, -math.inf])
+def test_no_scale_covers_a_sensitivity_that_is_none(l1):
+    with pytest.raises(ValueError, match=f"l1 must be > 0 and finite, got l1={l1}"):
+        covering_scale(l1, 1.0)
+
+
+@pytest.mark.parametrize("epsilon", [0, -0.5])
+def test_a_claim_without_a_price_is_named(epsilon):
+    with pytest.raises(ValueError, match=f"epsilon must be > 0, got epsilon={epsilon}"):
+        covering_scale(2.0, epsilon)
+
+
+@pytest.mark.parametrize("number", [10**400, "1e309", "nan", "1/0"])
+def test_a_parameter_beyond_doubles_is_no_finite_number(number):
+    """Every price can be stored and printed; the sum of many that can is infinite at worst."""
+    with pytest.raises(ValueError, match="a privacy parameter must be a finite number, got "):
+        exact(number)
+    assert double_up(2 * exact(1.7e308)) == math.inf
 
 
 def test_costs_add_up_and_the_largest_counts_apart_for_epsilon_and_delta():

@@ -136,6 +136,16 @@ def test_projected_laplace_noise_errs_by_its_golden_labels(n_classes, golden):
 
 
 @pytest.mark.refusal
+@pytest.mark.parametrize("n_classes", [1, 2.5, math.nan, math.inf, 2**70])
+@pytest.mark.parametrize("n_releases", [1, 2])
+def test_a_mechanism_is_chosen_for_a_possible_number_of_classes(n_classes, n_releases):
+    with pytest.raises(ValueError, match="n_classes must be an integer from 2 to 1000000, got"):
+        choose_mechanism(n_classes, 1.0, 1e-6, n_releases=n_releases)
+    with pytest.raises(ValueError, match="n_classes must be an integer from 2 to 1000000, got"):
+        crossover_delta(n_classes, 1.0)
+
+
+@pytest.mark.refusal
 @pytest.mark.parametrize("wrong", [0, -1, True, 1.5])
 def test_the_number_of_releases_is_an_integer_from_one(wrong):
     with pytest.raises(ValueError, match="n_releases"):

@@ -165,8 +165,12 @@ def test_refusals_come_from_public_numbers():
     for floor in (0, -1, 7.5, True):
         with pytest.raises(ValueError, match="floor must be an integer"):
             DirichletClamp(0.05, 0.05, floor=floor)
-    with pytest.raises(ValueError, match="n must be"):
-        DEFAULT.draws(0, 2)
+    for n in (0, 2.5, math.nan, math.inf):
+        with pytest.raises(ValueError, match=r"n must be an integer from 1 to 2\*\*53, got n="):
+            DEFAULT.draws(n, 2)
+    for n_classes in (1, 2.5, math.inf):
+        with pytest.raises(ValueError, match="n_classes must be an integer from 2 to 1000000"):
+            DEFAULT.draws(10, n_classes)
     wide = Query("toy", "counts", np.array([3, 1]), Unit.CONSENSUS_LABEL, n=4, l1=4.0)
     with pytest.raises(CountsError, match="l1"):
         DEFAULT.event(wide)
@@ -243,6 +247,16 @@ def test_composition_counts_its_own_loss():
     event = PSEUDO_COUNT.event(counts_query((500, 500)))
     exact = dominating_delta(49, float(PSEUDO_COUNT.scale), 0.05)
     assert exact * (1 - 1e-6) <= compose({event: 1}).delta(0.05) <= exact * 1.01
+
+
+@pytest.mark.refusal
+def test_proportions_are_of_what_an_urn_gave_and_of_a_number_of_tasks():
+    for value in ([], [0, 0], [-1, 1], [math.nan, 1], [math.inf, 1], [[1, 2]]):
+        with pytest.raises(ValueError, match="value must be the urn's counts: numbers >= 0"):
+            PSEUDO_COUNT.proportions(value, n=10)
+    for n in (0, -1, math.nan, math.inf):
+        with pytest.raises(ValueError, match=r"n must be an integer from 1 to 2\*\*53, got n="):
+            PSEUDO_COUNT.proportions([1, 2], n=n)
 
 
 @pytest.mark.refusal

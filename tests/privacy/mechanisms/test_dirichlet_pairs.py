@@ -292,8 +292,24 @@ def test_public_numbers_are_positive_and_finite(bad):
     for call in calls:
         with pytest.raises(ValueError, match="must be"):
             call()
-    with pytest.raises(ValueError, match="floor must be > 0 and finite"):
+    with pytest.raises(ValueError, match="floor must be >= 1e-100 and finite"):
         largest_scale(bad, 1.0, 0.1)
+
+
+@pytest.mark.parametrize(
+    "counts", [[math.inf, 1.0], [math.nan, 1.0], [1e308, 1e308], [], [0.0, 1.0]]
+)
+def test_counts_without_an_error_to_expect_are_refused(counts):
+    with pytest.raises(ValueError, match=r"counts must be from 0 to 2\*\*53, and two of them > 0"):
+        expected_distortion(np.array(counts), 0.5)
+
+
+def test_a_floor_of_nearly_nothing_is_refused_and_one_for_a_tiny_delta_found():
+    """The floor solves exp(-floor epsilon) / (2 floor + 1) = delta, where 1 / delta is no double too."""
+    with pytest.raises(ValueError, match="floor must be >= 1e-100 and finite, got floor=1e-320"):
+        largest_scale(1e-320, 0.05, 0.05)
+    floor = smallest_floor(0.05, 1e-320)
+    assert floor * 0.05 + math.log(2 * floor + 1) == pytest.approx(-math.log(1e-320))
 
 
 def test_a_pair_that_is_none_is_refused():

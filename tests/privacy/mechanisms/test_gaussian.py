@@ -174,11 +174,14 @@ def test_what_has_no_law_or_no_delta_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("scale", "epsilon"), [(0.0, 1.0), (-1.0, 1.0), (3e5, 1.0), (1.0, 0.0), (1.0, 101.0)]
+    ("scale", "epsilon"),
+    [(0.0, 1.0), (-1.0, 1.0), (1e-320, 1.0), (3e5, 1.0), (1.0, 0.0), (1.0, 101.0)],
 )
 def test_a_continuous_delta_is_for_a_scale_and_an_epsilon_in_range(scale, epsilon):
-    with pytest.raises(ValueError, match="must be > 0 and at most"):
-        analytic_gaussian_delta(scale, epsilon)
+    sentence = r"scale must be in \[1e-100, 2e5\]|epsilon must be > 0 and at most 100"
+    for delta in (analytic_gaussian_delta, discrete_gaussian_delta):
+        with pytest.raises(ValueError, match=sentence):
+            delta(scale, epsilon)
 
 
 def test_a_search_that_finds_no_sound_scale_says_so(monkeypatch):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from privacy import LatticeLaplace, LatticeLaplaceEvent
+from privacy import DiscreteGaussian, DiscreteLaplace, LatticeLaplace, LatticeLaplaceEvent
 from privacy.mechanisms import lattice_laplace
 from privacy.mechanisms.lattice_laplace import (
     draw_composition,
@@ -180,8 +180,22 @@ def test_a_mechanism_needs_an_epsilon_and_its_law_two_classes():
     for epsilon in (0.0, -1.0):
         with pytest.raises(ValueError, match=f"epsilon must be > 0, got epsilon={epsilon}"):
             LatticeLaplace(epsilon)
-    with pytest.raises(ValueError, match="n_classes must be >= 2, got n_classes=1"):
-        LatticeLaplace(1.0).law(1)
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("n_classes", [1, 0, 2.5, math.nan, math.inf, 10**6 + 1])
+@pytest.mark.parametrize(
+    "law", [LatticeLaplace(1.0).law, DiscreteLaplace(1.0).law, DiscreteGaussian(1.0, 1e-3).law]
+)
+def test_the_law_of_noise_is_for_two_classes_to_a_million(law, n_classes):
+    sentence = f"n_classes must be an integer from 2 to 1000000, got n_classes={n_classes}"
+    with pytest.raises(ValueError, match=sentence):
+        law(n_classes)
+
+
+def test_noise_of_a_scale_near_zero_is_none():
+    law = LatticeLaplace(1.0).law(3, l1=1e-320)
+    assert (law.support.tolist(), law.probability.tolist()) == ([0], [1.0])
 
 
 def test_a_proposal_is_kept_below_its_bounds_refused_from_the_upper_on_and_refined_between():

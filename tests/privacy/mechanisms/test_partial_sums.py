@@ -8,6 +8,7 @@ import pytest
 
 from privacy import (
     DiscreteGaussian,
+    DiscreteLaplace,
     DiscreteLaplaceLaw,
     LatticeLaplace,
     LatticeLaplaceLaw,
@@ -151,3 +152,33 @@ def test_what_cannot_be_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         cumulative_noise(laws, total, level)
+
+
+@pytest.mark.parametrize(
+    ("laws", "sentence"),
+    [
+        ([], "laws must be one or more, got none"),
+        ([LatticeLaplace(1.0).law(3), LatticeLaplace(1.0).law(4)], "laws must be of equally many"),
+        (
+            [LatticeLaplace(1.0).law(3), DiscreteLaplace(1.0).law(3)],
+            "laws must be lattice Laplace where several",
+        ),
+    ],
+)
+def test_laws_that_do_not_add_up_are_refused(laws: list[CountLaw], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        cumulative_noise(laws, 0, 0.9)
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("total", [0.0, 2.5, float("nan"), float("inf")])
+def test_a_total_is_an_integer(total: int) -> None:
+    for law in (DiscreteGaussian(1.0, 1e-3).law(3), LatticeLaplace(1.0).law(3)):
+        with pytest.raises(ValueError, match=f"total must be an integer, got total={total}"):
+            cumulative_noise([law], total, 0.9)
+
+
+@pytest.mark.parametrize("level", [-0.1, 1.5, float("nan"), float("inf")])
+def test_a_level_is_between_none_and_all(level: float) -> None:
+    with pytest.raises(ValueError, match=r"level must be in \(0, 1\), got level="):
+        cumulative_noise([LatticeLaplace(1.0).law(3)], 0, level)
