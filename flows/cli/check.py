@@ -31,6 +31,7 @@ from flows.cli.root import (
     print_line,
     print_reading,
     reading_of_options,
+    refuse_dropped,
     waiting_for,
 )
 
@@ -47,6 +48,7 @@ WIDTH = 40  # letters of an example
     epilog="Example: `crowdassay check labels.csv --clean clean.csv --quarantine taken.csv`"
 )
 def check(
+    context: typer.Context,
     labels: LabelsFile,
     clean: Annotated[
         Path | None, typer.Option(help="write the rows without fault to this file")
@@ -76,6 +78,8 @@ def check(
     from flows.tables import check_labels, inputs_of, table_files, write_table  # DuckDB
 
     with mistakes(), TemporaryDirectory(prefix="crowdassay-") as folder:
+        if clean is None:
+            refuse_dropped(context, ("merge",), "is for the copy of --clean; leave it out")
         outputs = {"--clean": clean, "--quarantine": quarantine}
         cleaned, taken = table_files(outputs, inputs=inputs_of(labels), force=force)
         path = kept_input(labels, Path(folder))

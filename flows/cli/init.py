@@ -232,8 +232,8 @@ def _doubts(facts: CampaignFacts) -> Iterator[str]:
     if alike:
         groups = "; ".join(" = ".join(map(repr, group)) for group in alike[:MAX_NAMED])
         yield (
-            f"classes that differ in their spelling alone: {groups}; crowdassay check --merge makes them "
-            "one"
+            f"classes that differ in their spelling alone: {groups}; crowdassay check --merge --clean "
+            "makes them one in a copy"
         )
     if "label" in facts.classes:
         yield "a class is called 'label', as the column is; crowdassay check finds a header among the rows"

@@ -375,7 +375,11 @@ VANISHES = -709.0
 
 
 @kernel
-def _exponentiate(exponent, power, bits) -> None:
+def _exponentiate(
+    exponent: Float[np.ndarray, "block points"],
+    power: Float[np.ndarray, " points"],
+    bits: Int[np.ndarray, " points"],
+) -> None:
     """Write 2^k e^r, of the whole k and the least r: a power series, and k as the bits of a double.
 
     `power` and `bits` are the same memory, of a row: loops without branches are compiled to vectors.

@@ -27,6 +27,7 @@ from flows.cli.root import (
     one_table,
     print_line,
     reading_of_options,
+    refuse_dropped,
     show_rows,
     waiting_for,
 )
@@ -44,6 +45,7 @@ Row = list[str]
 
 @app.command(epilog="Example: `crowdassay agreement labels.csv --tasks tasks.csv --models gpt-4o`")
 def agreement(
+    context: typer.Context,
     labels: LabelsFile,
     metric: Annotated[
         Metric, typer.Option(help="how far two labels are apart, for Krippendorff's alpha")
@@ -82,6 +84,8 @@ def agreement(
     from flows.settings import SettingsError  # pydantic, for this command only
 
     with mistakes():
+        if models is None:
+            refuse_dropped(context, ("epsilon",), "is for --models; leave it out")
         written = output_file(output, [labels, tasks], force)
         read = read_labels_of(
             labels, duplicates, reading_of_options(sep, encoding, sheet, wide)

@@ -26,6 +26,7 @@ from flows.cli.root import (
     console,
     mistakes,
     print_line,
+    refuse_dropped,
     show_rows,
 )
 
@@ -46,6 +47,7 @@ NUMBERS = ("labels", "judged", "agrees", "fatigue")
 
 @app.command(epilog="Example: `crowdassay watch labels.csv --state watch.npz`")
 def watch(
+    context: typer.Context,
     labels: Annotated[
         Path,
         typer.Argument(help="CSV file that grows, with the columns worker, task, label; or -"),
@@ -93,6 +95,10 @@ def watch(
     from flows.watching import held_state
 
     with mistakes():
+        if once:
+            refuse_dropped(
+                context, ("every",), "is for a file that is followed; leave it or --once out"
+            )
         written = None
         if consensus is not None:
             inputs = (labels,) if state is None else (labels, state)

@@ -75,6 +75,12 @@ def test_a_name_that_no_file_can_have_is_a_sentence() -> None:
         ("multilabel x.csv --tasks tasks.csv", "--tasks needs --publish"),
         ("multilabel x.csv --campaign posts", "--campaign needs --publish"),
         ("multilabel x.csv --state state", "--state needs --publish"),
+        ("agreement x.csv --epsilon 0.1", "--epsilon is for --models; leave it out"),
+        ("check x.csv --merge", "--merge is for the copy of --clean; leave it out"),
+        (
+            "watch x.csv --once --every 2.0",
+            "--every is for a file that is followed; leave it or --once out",
+        ),
         ("deploy x.toml --pool crowd --force", "--force is for the file of --yaml; leave it out"),
         (
             "audit public_folder --epsilon 0.5",

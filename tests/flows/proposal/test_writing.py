@@ -334,9 +334,7 @@ def test_the_command_says_what_looks_like_a_mistake(tmp_path: Path) -> None:
     assert "spelling alone" not in told  # 'A' is in gold alone, which was given
     (tmp_path / "labels.csv").write_text("worker,task,label\nw1,t1,a\nw2,t1,A\nworker,task,label\n")
     told = init(tmp_path / "labels.csv", "--output", output, "--force").output
-    assert (
-        "differ in their spelling alone: 'A' = 'a'; crowdassay check --merge makes them one" in told
-    )
+    assert "differ in their spelling alone: 'A' = 'a'; crowdassay check --merge --clean" in told
     assert "a class is called 'label', as the column is" in told
 
 
