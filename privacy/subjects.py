@@ -20,7 +20,14 @@ from fractions import Fraction
 import numpy as np
 from jaxtyping import Bool, Int
 
-from privacy.accounting import Cost, covering_scale, event_json, exact, six_digits_up
+from privacy.accounting import (
+    Cost,
+    covering_scale,
+    event_json,
+    exact,
+    price_text,
+    six_digits_up,
+)
 from privacy.counts import check_codes
 from privacy.mechanism import (
     ApproximateEvent,
@@ -381,7 +388,7 @@ def _group_delta(one: Cost, size: int) -> float:
     if not exponent <= MAX_GROWTH:
         raise ValueError(
             f"size must be at most 1 + {MAX_GROWTH} / epsilon for a mechanism with a delta, "
-            f"got size={size}, epsilon={float(one.epsilon):.12g}"
+            f"got size={size}, epsilon={price_text(one.epsilon)}"
         )
     growth = math.nextafter(math.exp(math.nextafter(float(exponent), math.inf)), math.inf)
     return six_digits_up(one.delta * size * Fraction(math.nextafter(growth, math.inf)))

@@ -12,12 +12,12 @@ array([[0.8033]])
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.spatial.distance import pdist
-
-from quality.parallel import kernel  # the decorator alone: it knows no label
 
 __all__ = [
     "Bags",
@@ -364,8 +364,16 @@ def _exponential(
     processors without AVX-512, where they are worked out one by one.
     """
     power = np.empty(exponent.shape[1])
-    _exponentiate(exponent, power, power.view(np.int64))
+    _compiled()(exponent, power, power.view(np.int64))
     return exponent
+
+
+@cache
+def _compiled() -> Any:
+    """Return the loop compiled, when it is first asked for: who imports the room waits for no numba."""
+    from quality.parallel import kernel  # the decorator alone: it knows no label
+
+    return kernel(_exponentiate)
 
 
 LOG2_E = 1.4426950408889634
@@ -374,7 +382,6 @@ TO_WHOLE = 1.5 * 2.0**52  # added to a double, it leaves the nearest whole numbe
 VANISHES = -709.0
 
 
-@kernel
 def _exponentiate(
     exponent: Float[np.ndarray, "block points"],
     power: Float[np.ndarray, " points"],
