@@ -127,7 +127,7 @@ def test_no_scale_covers_a_sensitivity_that_is_none(l1):
         covering_scale(l1, 1.0)
 
 
-@pytest.mark.parametrize("epsilon", [0, -0.5])
+@pytest.mark.parametrize("epsilon", [0.0, -0.5])
 def test_a_claim_without_a_price_is_named(epsilon):
     with pytest.raises(ValueError, match=f"epsilon must be > 0, got epsilon={epsilon}"):
         covering_scale(2.0, epsilon)
