@@ -186,13 +186,13 @@ def audit_pair(
 
 
 def _check_draws(draws: int) -> None:
-    """Raise ValueError unless a number of draws is one."""
+    """Raise ValueError unless draws are an integer of 1 or more."""
     if not (isinstance(draws, Integral) and draws >= 1):
         raise ValueError(f"draws must be an integer >= 1, got draws={draws}")
 
 
 def check_claim(delta: float) -> None:
-    """Raise ValueError unless a claimed delta is a probability: none other is refuted, or holds."""
+    """Raise ValueError unless a claimed delta is a probability."""
     if not 0 <= delta <= 1:
         raise ValueError(f"delta must be in [0, 1], got delta={delta}")
 

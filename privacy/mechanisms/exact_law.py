@@ -31,8 +31,9 @@ class ExactLaw:
     Notes
     -----
     **Guarantees.** The half width is the smallest of its level; the variance of a sum is the sum
-    of the variances. A sum leaves out what is hardly ever drawn, so that the support of many grows as the
-    root of their number; what is left out counts as outside every interval, which is never narrower for it.
+    of the variances, to nine digits. A sum leaves out what is hardly ever drawn, so that the support of
+    many grows as the root of their number; what is left out counts as outside every interval, which is never
+    narrower for it.
     """
 
     scale: float
