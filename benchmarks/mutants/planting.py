@@ -148,9 +148,10 @@ class Alive:
         self.functions: dict[str, list[FunctionType]] = defaultdict(list)
         self.caches: list[functools._lru_cache_wrapper[Any]] = []
         for one in gc.get_objects():
-            if isinstance(one, FunctionType):
+            kind = type(one)  # isinstance would ask a weak proxy, which raises where its object is gone
+            if kind is FunctionType:
                 self.functions[one.__code__.co_filename].append(one)
-            elif isinstance(one, functools._lru_cache_wrapper):
+            elif kind is functools._lru_cache_wrapper:
                 self.caches.append(one)
 
     def plant(self, path: Path, mutant: Mutant) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import weakref
 from collections import Counter
 from pathlib import Path
 from types import ModuleType
@@ -71,6 +72,16 @@ def test_a_planted_mutant_is_what_runs_and_what_was_remembered_is_forgotten(tmp_
     other = module_of(path)
     assert Alive().plant(path, guard)
     assert other.covered(2, 1)
+
+
+def test_a_proxy_of_what_is_gone_is_passed_over(tmp_path: Path) -> None:
+    """Any library may leave one behind, and to ask it for its class raises."""
+    path = tmp_path / "gate.py"
+    module = module_of(path)
+    gone = weakref.proxy(module.Gate(0))
+    with pytest.raises(ReferenceError):
+        isinstance(gone, ModuleType)
+    assert Alive().functions[str(path)]
 
 
 TESTS = """
