@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int, Int16
 
 from quality.aggregation import Result
-from quality.choice.automatic import CANDIDATES, ENOUGH, Score, check_choice, hold_out
+from quality.choice.automatic import CANDIDATES, ENOUGH, InPasses, Score, check_choice, hold_out
 from quality.labels import CrowdLabels, NamedPosterior, of_voters
 from quality.many_classes import (
     NamedConsensus,
@@ -31,8 +31,8 @@ __all__ = ["NamedAuto", "auto_of_named"]
 NAMED_CANDIDATES: Mapping[str, Callable[[CrowdLabels], NamedConsensus]] = {
     "majority_vote": majority_of_named,
     "weighted_majority": lambda labels: weighted_of_named(labels, 1.0 - soft_penalty(labels)),
-    "one_coin_dawid_skene": one_coin_of_named,
-    "mace": mace_of_named,
+    "one_coin_dawid_skene": InPasses(one_coin_of_named),
+    "mace": InPasses(mace_of_named),
 }
 PSEUDO_LABELS = 2.0  # of the crowd's share of right ones, beside each worker's own
 

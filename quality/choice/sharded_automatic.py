@@ -11,10 +11,10 @@
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int, Int16, Int32, Int64
@@ -35,10 +35,12 @@ from quality.aggregation import (
 )
 from quality.choice.automatic import (
     ENOUGH,
+    SOON,
     Auto,
     Score,
     answers_given,
     constant_workers,
+    contends,
     dealt,
     held_of_sizes,
     log_chances,
@@ -76,7 +78,15 @@ class ShardFit(NamedTuple):
     fit: EMFit | None = None
 
 
-Fitter = Callable[[Engine, str, int], ShardFit]
+class Fitter(Protocol):
+    """What fits a candidate, whose name it gets, to an engine without a fold, -1 for none.
+
+    At first until it settles roughly; later it goes on from the fit that a first look `begun`.
+    """
+
+    def __call__(
+        self, engine: Engine, name: str, fold: int, /, *, at_first: bool, begun: EMFit | None
+    ) -> ShardFit: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,6 +122,7 @@ def fit_by_shards(
     engine: Engine,
     name: str,
     *,
+    at_first: bool = False,
     begun: EMFit | None = None,
     after: Callable[[EMFit], object] | None = None,
 ) -> ShardFit:
@@ -123,6 +134,8 @@ def fit_by_shards(
         It works on the shards of the table.
     name
         One of :data:`SHARDED`.
+    at_first
+        Whether a first look is enough, of a candidate in passes.
     begun, after
         As for :func:`~quality.dawid_skene_by_shards`; votes make no use of them.
     """
@@ -130,16 +143,19 @@ def fit_by_shards(
         return ShardFit(majority_of_shard, None)
     if name == "weighted_majority":
         return ShardFit(weighted_of_shard, 1.0 - soft_penalty_by_shards(engine))
-    fit = FITS[name](engine, begun=begun, after=after)
+    fit = FITS[name](engine, begun=begun, after=after, **(SOON if at_first else {}))
     return ShardFit(posterior_of_shard, (fit.prior, fit.table, False), fit)
 
 
-def _anew(engine: Engine, name: str, fold: int) -> ShardFit:
-    return fit_by_shards(engine, name)
+def _fit_only(
+    engine: Engine, name: str, fold: int, *, at_first: bool, begun: EMFit | None
+) -> ShardFit:
+    """A fit of which nothing is kept."""
+    return fit_by_shards(engine, name, at_first=at_first, begun=begun)
 
 
 def auto_by_shards(
-    engine: Engine, *, n_folds: int = 10, enough: int = ENOUGH, fit: Fitter = _anew
+    engine: Engine, *, n_folds: int = 10, enough: int = ENOUGH, fit: Fitter = _fit_only
 ) -> AutoByShards:
     """Do what :func:`~quality.auto` does, on a table in shards, with the candidates of :data:`SHARDED`.
 
@@ -150,8 +166,7 @@ def auto_by_shards(
     n_folds, enough
         As for :func:`~quality.auto`, errors included.
     fit
-        Called with an engine, the name of a candidate and the fold that the engine lacks, -1 for none, for a
-        :func:`fit_by_shards`: one that keeps what it has found need not find it twice.
+        Called for a :func:`fit_by_shards`: one that keeps what it has found need not find it twice.
 
     Notes
     -----
@@ -174,15 +189,29 @@ def auto_by_shards(
         raise ValueError(f"enough must be >= 1, got enough={enough}")
     dealing, sizes = _dealing(engine, n_folds)
     held = held_of_sizes(sizes, enough)
+    n_held_out = int(sizes[:held].sum())
+    large = held == 1 and n_held_out >= enough
     asked = []
     for fold in range(held):
         rest = engine.changed(partial(_without_fold, fold=fold, dealing=dealing))
-        asked.append([_meant(rest, fit(rest, name, fold)) for name in SHARDED])
-    scores = _scores_by_shards(engine, dealing, asked, int(sizes[:held].sum()))
+        found = {
+            name: fit(rest, name, fold, at_first=large and name in FITS, begun=None)
+            for name in SHARDED
+        }
+        asked.append({name: _meant(rest, one) for name, one in found.items()})
+    scores = _scores_by_shards(engine, dealing, asked, n_held_out)
+    if large:
+        for score in scores:
+            begun = found[score.name].fit
+            if begun is not None and contends(score.behind, score.behind_error):
+                more = replace(begun, converged=False)
+                whole = fit(rest, score.name, 0, at_first=False, begun=more)
+                asked[0][score.name] = _meant(rest, whole)
+        scores = _scores_by_shards(engine, dealing, asked, n_held_out)
     weighing = {score.name: score.weight for score in scores if score.weight}
-    fits = {name: fit(engine, name, -1) for name in weighing}
+    fits = {name: fit(engine, name, -1, at_first=False, begun=None) for name in weighing}
     chosen = max(weighing, key=lambda name: weighing[name])
-    return AutoByShards(chosen, MappingProxyType(fits), scores, int(sizes[:held].sum()))
+    return AutoByShards(chosen, MappingProxyType(fits), scores, n_held_out)
 
 
 def auto_result(
@@ -249,13 +278,14 @@ def _meant(rest: Engine, found: ShardFit) -> Predicting:
 
 
 def _scores_by_shards(
-    engine: Engine, dealing: Dealing, asked: list[list[Predicting]], n_held_out: int
+    engine: Engine, dealing: Dealing, asked: list[dict[str, Predicting]], n_held_out: int
 ) -> tuple[Score, ...]:
     """Return the candidates' scores, from what each predicts in each fold held out."""
     zeros = np.zeros((len(SHARDED), len(SHARDED)))
     total, behind, squares = zeros[0], zeros, zeros
     if asked:
-        total, behind, squares = engine.add_up(_predicted, (dealing, asked))
+        by_fold = [[one[name] for name in SHARDED] for one in asked]
+        total, behind, squares = engine.add_up(_predicted, (dealing, by_fold))
     best = int(np.argmax(total))
     return scores_of(SHARDED, total, behind[best], squares[best], n_held_out)
 

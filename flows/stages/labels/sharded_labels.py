@@ -279,18 +279,30 @@ class ShardedLabels:
     def _pool_rule(self, engine: Engine, name: str | None) -> Rule:
         """The pool of candidates; each fit has a file of its own, by candidate and fold held out."""
 
-        def fitted(part: Engine, candidate: str, fold: int) -> ShardFit:
-            what = candidate if fold < 0 else f"{candidate}-without-{fold}"
-            return self._fitted(partial(fit_by_shards, part, candidate), name, what)
+        def fitted(
+            part: Engine, candidate: str, fold: int, *, at_first: bool, begun: EMFit | None
+        ) -> ShardFit:
+            what = candidate if fold < 0 else f"{candidate}-without-{fold}{'-at-first' * at_first}"
+            fitting = partial(fit_by_shards, part, candidate, at_first=at_first)
+            return self._fitted(fitting, name, what, begun)
 
         auto = auto_by_shards(engine, fit=fitted)
         return Rule(*auto.pool, auto)
 
-    def _fitted(self, fitting: Callable[..., ShardFit], name: str | None, what: str) -> ShardFit:
-        """Fit from where the file says that a fit stood, and write it down every few iterations."""
+    def _fitted(
+        self,
+        fitting: Callable[..., ShardFit],
+        name: str | None,
+        what: str,
+        begun: EMFit | None = None,
+    ) -> ShardFit:
+        """Fit from where the file says that a fit stood, and write it down every few iterations.
+
+        Without a file it goes on from what another fit has `begun`.
+        """
         progress, most = self.run.progress, self.run.settings.consensus.max_iter or 100
         path = None if name is None else self.run.folder / name / f"{what}.npz"
-        begun = None if path is None else load_fit(path)
+        begun = (None if path is None else load_fit(path)) or begun
         work = f"EM over shards: {what.replace('_', ' ')}"
         self.run.waits_for(work)
         due = self.chosen.checkpoint_every + (0 if begun is None else begun.n_iter)

@@ -16,7 +16,7 @@ from quality import (
     regular_assignment,
     simulate_crowd,
 )
-from quality.choice.automatic import CANDIDATES, auto, folds, predict_held_out
+from quality.choice.automatic import CANDIDATES, InPasses, auto, folds, predict_held_out
 from tests.quality.labels.strategies import crowds
 
 QUICK = settings(max_examples=40, deadline=None, derandomize=True)
@@ -43,11 +43,13 @@ def guess(labels: CrowdLabels) -> Certain:
     return certain(np.arange(labels.n_tasks) // 3 % labels.n_classes, labels.n_classes)
 
 
-def crowd_of(rng: np.random.Generator, **adversaries: int) -> tuple[CrowdLabels, np.ndarray]:
-    """Two classes, 30 workers, 400 tasks, 5 labels each."""
-    assignment = regular_assignment(n_tasks=400, n_workers=30, labels_per_task=5, rng=rng)
-    truth = rng.integers(2, size=400)
-    crowd = simulate_crowd(assignment, truth, n_classes=2, adversaries=adversaries, rng=rng)
+def crowd_of(
+    rng: np.random.Generator, n_tasks: int = 400, n_classes: int = 2, **adversaries: int
+) -> tuple[CrowdLabels, np.ndarray]:
+    """30 workers, 5 labels a task."""
+    assignment = regular_assignment(n_tasks=n_tasks, n_workers=30, labels_per_task=5, rng=rng)
+    truth = rng.integers(n_classes, size=n_tasks)
+    crowd = simulate_crowd(assignment, truth, n_classes=n_classes, adversaries=adversaries, rng=rng)
     return encode(crowd.worker, crowd.task, crowd.label), truth
 
 
@@ -254,3 +256,44 @@ def test_never_a_point_below_the_better_of_majority_vote_and_dawid_skene(
     found = right(auto(labels).posterior, gold)
     better = max(right(vote(labels).posterior, gold) for vote in (majority_vote, dawid_skene))
     assert found >= better - 1
+
+
+class Watched:
+    """A candidate that notes how it is asked."""
+
+    def __init__(self, rule, asked: list[str]) -> None:
+        self.rule, self.asked = rule, asked
+
+    def __call__(self, labels, **stop):
+        self.asked.append("first" if stop else "whole")
+        return self.rule(labels)
+
+
+@pytest.mark.refusal  # a candidate that is a class
+def test_in_a_large_table_who_is_far_behind_at_first_is_not_fitted_to_the_end(
+    rng: np.random.Generator,
+) -> None:
+    """A guess beside a vote. Where several folds are held out, every candidate is."""
+    labels, _ = crowd_of(rng, n_tasks=3_000, random=6)
+    asked: dict[str, list[str]] = {"guess": [], "vote": []}
+    rules = {"guess": guess, "vote": majority_vote}
+    watched = {name: InPasses(Watched(rules[name], asked[name])) for name in rules}
+    result = auto(labels, candidates=watched, enough=1)
+    assert asked == {"guess": ["first"], "vote": ["first", "whole", "whole"]}
+    assert result.chosen == "vote"
+    for one in asked.values():
+        one.clear()
+    auto(labels, candidates=watched, n_folds=2)
+    assert asked == {"guess": ["whole"] * 2, "vote": ["whole"] * 3}
+
+
+def test_first_looks_change_no_weight(rng: np.random.Generator) -> None:
+    """Half of the crowd shifts ordered classes, so that one coin and MACE are far behind."""
+    labels, _ = crowd_of(rng, n_tasks=12_000, n_classes=5, shifted=15)
+    whole = {n: one.fit if isinstance(one, InPasses) else one for n, one in CANDIDATES.items()}
+    first, expected = auto(labels, enough=1), auto(labels, candidates=whole, enough=1)
+    weight = [score.weight for score in first.scores]
+    assert weight == pytest.approx([score.weight for score in expected.scores], abs=1e-6)
+    assert first.posterior == pytest.approx(expected.posterior, abs=1e-6)
+    likelihoods = [[one.log_likelihood for one in pool.scores] for pool in (first, expected)]
+    assert likelihoods[0] != likelihoods[1]  # some was left where it stood at first

@@ -62,6 +62,32 @@ def test_the_pool_is_the_whole_tables(n_shards: int, enough: int, rng: np.random
     assert whole.chosen == expected.chosen
 
 
+def test_first_looks_are_the_whole_tables_and_contenders_go_on_from_them(
+    rng: np.random.Generator,
+) -> None:
+    """Half of the crowd shifts ordered classes, so that one coin and MACE are far behind."""
+    labels, asked = crowd_of(rng, n_tasks=12_000, n_classes=5, shifted=15), []
+
+    def fit(part, name, fold, **how):
+        found = fit_by_shards(part, name, **how)
+        asked.append((name, fold, how["at_first"], how["begun"], found.fit))
+        return found
+
+    found = auto_by_shards(cut_at(labels, CUT_IN[2]), enough=1, fit=fit)
+    expected = auto(labels, candidates=THE_SAME, enough=1)
+    assert [score.weight for score in found.scores] == pytest.approx(
+        [score.weight for score in expected.scores], abs=1e-6
+    )
+    looked = {name: one.n_iter for name, _, at_first, _, one in asked if at_first}
+    more = {
+        name: (begun.n_iter, one.n_iter) for name, _, _, begun, one in asked if begun is not None
+    }
+    assert len(looked) == 4
+    assert set(more) == {"hierarchical_dawid_skene", "dawid_skene"}
+    for name, (begun, ended) in more.items():
+        assert looked[name] == begun <= ended
+
+
 def test_it_is_the_default_pool_where_message_passing_has_no_weight(
     rng: np.random.Generator,
 ) -> None:
@@ -110,13 +136,14 @@ def test_groups_vote_once_on_the_merged_table(rng: np.random.Generator) -> None:
 def test_what_a_fitter_has_kept_is_not_found_twice(rng: np.random.Generator) -> None:
     engine, kept = cut_at(crowd_of(rng, random=6), CUT_IN[2]), {}
 
-    def fit(part, name, fold):
-        if (name, fold) not in kept:
-            kept[name, fold] = fit_by_shards(part, name)
-        return kept[name, fold]
+    def fit(part, name, fold, **how):
+        key = name, fold, how["at_first"]
+        if key not in kept:
+            kept[key] = fit_by_shards(part, name, **how)
+        return kept[key]
 
     first = auto_by_shards(engine, enough=1, fit=fit)
-    assert {fold for _, fold in kept} == {0, -1}
+    assert {fold for _, fold, _ in kept} == {0, -1}
     n_fits = len(kept)
     again = auto_by_shards(engine, enough=1, fit=fit)
     assert len(kept) == n_fits
