@@ -183,13 +183,13 @@ def _believe(
     place = label[:, np.newaxis].astype(np.int64)
     np.put_along_axis(posterior, place, 0.0, axis=1)
     total = posterior.sum(axis=1, keepdims=True)
-    even = np.ones(posterior.shape)
-    np.put_along_axis(even, place, 0.0, axis=1)
-    others = max(posterior.shape[1] - 1, 1)
-    rest = np.divide(posterior, total, out=even / others, where=total > 0)
-    rest *= 1.0 - confidence[:, np.newaxis]
-    np.put_along_axis(rest, place, confidence[:, np.newaxis], axis=1)
-    np.divide(rest, rest.sum(axis=1, keepdims=True), out=posterior)  # 1 but for rounding
+    none = np.flatnonzero(~(total[:, 0] > 0))
+    posterior[none], total[none] = 1.0, max(posterior.shape[1] - 1, 1)  # evenly
+    posterior[none, place[none, 0]] = 0.0
+    posterior /= total
+    posterior *= 1.0 - confidence[:, np.newaxis]
+    np.put_along_axis(posterior, place, confidence[:, np.newaxis], axis=1)
+    posterior /= posterior.sum(axis=1, keepdims=True)  # 1 but for rounding
 
 
 @check_arguments

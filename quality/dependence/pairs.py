@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Bool, Float64, Int, Int32, Int64
 
-from quality.labels import Engine, LabelShard, freeze_arrays
+from quality.labels import Engine, LabelShard, freeze_arrays, sort_codes
 from quality.parallel import kernel
 
 __all__ = ["MIN_COMMON", "PairFit", "fit_pairs", "given_shares"]
@@ -39,8 +39,7 @@ EDGE = 0.02  # least expected agreement, and of what chance leaves the least tha
 TINY = 1e-9  # where chance leaves nothing
 MAX_PAIRS = 2_000_000  # in the fit; beyond that, of pairs who share few tasks every n-th
 MAX_MEETINGS = 200_000_000  # pairs of labels on one task; beyond that every n-th task is read
-BLOCK = 8_000_000  # meetings that one sparse product holds
-MAX_COLUMNS = 2**24  # of a table of workers by answers
+BLOCK = 8_000_000  # meetings that one table of pairs has room for
 AGREED = 2**32  # unit of agreed tasks in a number whose rest is the common tasks
 
 
@@ -215,37 +214,62 @@ def _given(shard: LabelShard, _: object) -> sp.csr_matrix:
 def _pair_sums(shard: LabelShard, every: int) -> sp.csr_matrix:
     """Return what a shard adds to the common and the agreed tasks of two workers, the lower first.
 
-    Both stand in one number, agreed tasks in units of `AGREED`, so that one product counts both.
+    Both stand in one number, agreed tasks in units of `AGREED`.
     """
-    task = shard.task
-    rows = (shard.first_task + task) % every == 0 if every > 1 else slice(None)
-    worker, label, task = shard.worker[rows], shard.label[rows], task[rows]
-    answer, n_answers = task * shard.n_classes + label, shard.n_tasks * shard.n_classes
-    if n_answers > MAX_COLUMNS:  # an empty column costs as much as a label
-        given, answer = np.unique(answer, return_inverse=True)
-        n_answers = len(given)
-    unit = np.repeat(np.array([1, int(AGREED**0.5)]), len(worker))
-    place = np.tile(worker, 2), np.concatenate([task, shard.n_tasks + answer])
-    shape = shard.n_workers, shard.n_tasks + n_answers
-    table = sp.csr_matrix((unit, place), shape=shape)
-    met = np.diff(shard.task_start)[task]
-    size = np.cumsum(np.bincount(worker, met, shard.n_workers))
-    blocks = [_later(table, low, high) for low, high in pairwise(_cuts(size))]
+    rows = np.flatnonzero((shard.first_task + shard.task) % every == 0)
+    by_worker, start = sort_codes(shard.worker[rows], shard.n_workers)
+    order = rows[by_worker]
+    met = np.diff(shard.task_start)[shard.task[order]]
+    size = np.concatenate([[0], np.cumsum(met)])[start[1:]]
+    cuts = pairwise(_cuts(size))
+    blocks = [_later(shard, order, start, size, low, high) for low, high in cuts]
     return sp.csr_matrix(sp.vstack(blocks))
 
 
-def _cuts(size: Float64[np.ndarray, " workers"]) -> list[int]:
+def _cuts(size: Int64[np.ndarray, " workers"]) -> list[int]:
     """Return the first worker of each block of bounded size, and the number of workers."""
     inner = np.searchsorted(size, np.arange(BLOCK, size[-1], BLOCK), "right")
     cuts: list[int] = np.unique(np.concatenate([[0], inner, [len(size)]])).tolist()
     return cuts
 
 
-def _later(table: sp.csr_matrix, low: int, high: int) -> sp.csr_matrix:
-    """Return the products of some workers' rows with those of all later workers."""
-    block = sp.triu(table[low:high] @ table[low:].T, k=1, format="csr")
-    shape = high - low, table.shape[0]
-    return sp.csr_matrix((block.data, block.indices + low, block.indptr), shape=shape)
+def _later(
+    shard: LabelShard, order: np.ndarray, start: np.ndarray, size: np.ndarray, low: int, high: int
+) -> sp.csr_matrix:
+    """Return what some workers have in common with all later ones."""
+    most = int(size[high - 1] - (size[low - 1] if low else 0))
+    column, packed = np.empty(most, dtype=np.int32), np.empty(most, dtype=np.int64)
+    ends, found = np.zeros(high - low + 1, dtype=np.int32), np.zeros(shard.n_workers, np.int64)
+    rows = shard.task, shard.task_start, shard.worker, shard.label
+    n_pairs = _count_later(order, start, *rows, low, high, found, column, packed, ends)
+    shape = high - low, shard.n_workers
+    block = sp.csr_matrix((packed[:n_pairs], column[:n_pairs], ends), shape=shape)
+    block.sort_indices()
+    return block
+
+
+@kernel
+def _count_later(
+    order, start, task, task_start, worker, label, low, high, found, column, packed, ends
+) -> int:
+    """Write the later workers whom each worker meets, and their tasks; `found` is 0 before and after."""
+    n_pairs = int(np.int64(0))  # a literal would compile one more signature
+    for one in range(low, high):
+        first = n_pairs
+        for at in range(start[one], start[one + 1]):
+            row = order[at]
+            for its in range(task_start[task[row]], task_start[task[row] + 1]):
+                other = worker[its]
+                if other > one:
+                    if found[other] == 0:
+                        column[n_pairs] = other
+                        n_pairs += 1
+                    found[other] += 1 + AGREED * (label[its] == label[row])
+        for place in range(first, n_pairs):
+            packed[place] = found[column[place]]
+            found[column[place]] = 0
+        ends[one - low + 1] = n_pairs
+    return n_pairs
 
 
 def _pairs_of(met: sp.csr_matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -12,7 +12,6 @@ worker look bad.
 """
 
 from dataclasses import dataclass
-from math import log
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
@@ -21,15 +20,18 @@ from quality.labels import CrowdLabels, NearTable, bring_near, freeze_arrays
 from quality.parallel import Progress, counter, kernel
 from quality.reputation.graded_answers import fit_graded, graded_penalty
 from quality.reputation.honest_population import (
+    AT_ONCE,
     N_GRID,
     RELIABILITY,
     Candidates,
     HonestPopulation,
+    evidence_work,
     fit_population,
+    held_over_largest,
     looked_at,
-    over_largest,
-    powers_over_largest,
     step_up_ratio,
+    take_powers,
+    write_evidence,
 )
 from quality.reputation.other_answers import (
     Asked,
@@ -126,7 +128,7 @@ def fit_honest(labels: CrowdLabels, *, before: HonestFit | None = None) -> Hones
         # copies: what may not be written to would compile one more signature
         reliability, prior = near.worker_given(before.reliability).copy(), before.prior.copy()
     grid, right = _Grid.of(labels, asked), np.empty(labels.n_labels)
-    work = *np.empty((2, N_GRID)), *np.empty((2, 4))
+    work = evidence_work()
     seen = right.view()
     seen.flags.writeable = False  # with one kind of array, each kernel is compiled once
     for left in reversed(range(N_STEPS if before is None else N_MORE_STEPS)):
@@ -138,7 +140,7 @@ def fit_honest(labels: CrowdLabels, *, before: HonestFit | None = None) -> Hones
             seen = others.right
         prior = (mass + 1) / (mass.sum() + n_classes)
         rows = labels.worker_order, labels.worker_start, seen, n_classes
-        _write_evidence(grid.worker, *rows, RELIABILITY, grid.evidence, *work)
+        write_evidence(grid.worker, *rows, RELIABILITY, grid.evidence, *work)
         population, crowd = fit_population(grid.evidence, grid.order, candidates)
         reliability[grid.worker] = (grid.evidence @ (crowd * RELIABILITY)) / (grid.evidence @ crowd)
         _write_expected(grid.rest, *rows, _moments(crowd), work[0], reliability)
@@ -195,9 +197,9 @@ def expected_reliability(
     n_labels = np.diff(worker_start)
     reliability = np.empty(len(n_labels))
     few, many = np.flatnonzero(n_labels <= FEW), np.flatnonzero(n_labels > FEW)
-    evidence, work = np.empty((len(many), N_GRID)), (*np.empty((2, N_GRID)), *np.empty((2, 4)))
+    evidence, work = np.empty((len(many), N_GRID)), evidence_work()
     rows = worker_order, worker_start, right, n_classes
-    _write_evidence(many, *rows, RELIABILITY, evidence, *work)
+    write_evidence(many, *rows, RELIABILITY, evidence, *work)
     reliability[many] = (evidence @ (crowd * RELIABILITY)) / (evidence @ crowd)
     _write_expected(few, *rows, _moments(crowd), work[0], reliability)
     return reliability
@@ -229,44 +231,6 @@ def _write_expected(
             hers += product[power] * moments[n + 1, power + 1]
             total += product[power] * moments[n, power]
         reliability[worker] = hers / total
-
-
-@kernel
-def _write_evidence(
-    chosen, worker_order, worker_start, right, n_classes, reliability, evidence,
-    product, total, flat, slope,
-) -> None:  # fmt: skip
-    """Write the likelihood of the labels of each worker chosen at every reliability, over the largest.
-
-    From `product` on all is for work.
-    """
-    each_wrong = 1 / (n_classes - 1)
-    for seat in range(len(chosen)):
-        begin, end = worker_start[chosen[seat]], worker_start[chosen[seat] + 1]
-        for place in range(len(reliability)):
-            product[place], total[place] = 1.0, 0.0
-        for low in range(begin, end, 32):  # a logarithm for several labels at once
-            high = min(low + 32, end)
-            for first in range(low, high, 4):  # four labels: what is multiplied stays in registers
-                for at in range(4):
-                    flat[at], slope[at] = 1.0, 0.0
-                for at in range(first, min(first + 4, high)):
-                    x = right[worker_order[at]]
-                    flat[at - first] = (1 - x) * each_wrong
-                    slope[at - first] = x - flat[at - first]
-                a, b, c, d = flat[0], flat[1], flat[2], flat[3]
-                e, f, g, h = slope[0], slope[1], slope[2], slope[3]
-                for place in range(len(reliability)):
-                    r = reliability[place]
-                    product[place] *= ((a + e * r) * (b + f * r)) * ((c + g * r) * (d + h * r))
-            if end - begin > 32:
-                for place in range(len(reliability)):
-                    total[place] += log(product[place])
-                    product[place] = 1.0
-        if end - begin > 32:
-            powers_over_largest(total, evidence[seat])
-        else:  # with few labels no logarithm is needed
-            over_largest(product, evidence[seat])
 
 
 MAX_DRAWN = 500  # workers of a simulated crowd
@@ -427,9 +391,12 @@ def level_of_drawn(
     candidates, n_workers = Candidates.of(others.n_classes), len(judged)
     reached = np.cumsum(population.probability)
     shape, order = (n_workers, N_GRID), looked_at(np.arange(n_workers))
-    each = int(np.diff(asked.start).max(initial=0)), others.most_terms
     size = np.diff(asked.start)
-    work = [np.empty(shape) for shape in (each, each, each, (*each, N_GRID), N_GRID)]
+    each, most = (4, others.most_terms), min(BATCH, n_drawn)
+    terms = [np.empty(shape) for shape in (each, each, each, (*each, N_GRID))]
+    hers, product = np.empty(most), np.empty((most, N_GRID))
+    counts = np.empty((most, N_GRID), dtype=np.int64), np.empty(most, dtype=np.int64)
+    work = *terms, np.empty(4, dtype=np.int64), hers, product, product.view(np.int64), *counts
     ratio = np.empty(n_drawn)
     tell = counter(progress, "honest crowds", n_drawn)
     for first in range(0, n_drawn, BATCH):
@@ -454,42 +421,55 @@ def level_of_drawn(
 @kernel
 def _draw(
     worker, rows, begin, task, start, count, place, row_start, others, n_classes, reliability, reached,
-    uniform, flat, slope, given, log_chance, log_evidence, evidence, penalty,
+    uniform, flat, slope, given, chance, answers, hers, product, bits, held, conflicts, evidence, penalty,
 ) -> None:  # fmt: skip
-    """Draw a worker's labels anew among the others', a crowd after another: write likelihoods and penalties.
+    """Draw a worker's labels anew among the others' in each crowd: write likelihoods and penalties.
 
     `uniform` decides, in each crowd, how reliable she is and what she answers.
-    `flat` to `log_evidence` are for work; `given` is the penalty of each answer, 0 if it makes no conflict.
+    `flat` to `conflicts` are for work; `given` is the penalty of each answer, 0 if it makes no conflict.
+    Four labels at a time go through the crowds, so that their chances stay in a core's nearest cache.
     """
     n_grid, most_terms = len(reliability), flat.shape[1]
-    n_rows = begin[worker + 1] - begin[worker]
-    for i in range(n_rows):
-        n_terms = answer_terms(
-            rows[begin[worker] + i], task, start, count, place, row_start, others, n_classes,
-            flat[i], slope[i], given[i],
-        )  # fmt: skip
-        for answer in range(n_terms):
-            for point in range(n_grid):
-                chance = flat[i, answer] + slope[i, answer] * reliability[point]
-                log_chance[i, answer, point] = log(chance)
-        for answer in range(n_terms, most_terms):
-            flat[i, answer] = 2.0  # what is not there is never reached
+    first, n_rows = begin[worker], begin[worker + 1] - begin[worker]
     for crowd in range(len(uniform)):
         left, point = uniform[crowd, 0], 0
         while point < n_grid - 1 and reached[point] < left:
             point += 1
-        hers, total, n_conflict = reliability[point], 0.0, 0
+        hers[crowd], penalty[crowd, worker], conflicts[crowd] = reliability[point], 0.0, 0
         for point in range(n_grid):
-            log_evidence[point] = 0.0
-        for i in range(n_rows):
-            answer = 0
-            left = uniform[crowd, i + 1] - (flat[i, 0] + slope[i, 0] * hers)
-            while left > 0 and answer < most_terms - 1 and flat[i, answer + 1] < 1.5:
-                answer += 1
-                left -= flat[i, answer] + slope[i, answer] * hers
-            total += given[i, answer]
-            n_conflict += given[i, answer] > 0
+            product[crowd, point], held[crowd, point] = 1.0, 0
+    for low in range(0, n_rows, 4):
+        n_now = min(4, n_rows - low)
+        for i in range(n_now):
+            n_terms = answer_terms(
+                rows[first + low + i], task, start, count, place, row_start, others, n_classes,
+                flat[i], slope[i], given[i],
+            )  # fmt: skip
+            for answer in range(n_terms):
+                y, x = flat[i, answer], slope[i, answer]
+                for point in range(n_grid):
+                    chance[i, answer, point] = y + x * reliability[point]
+            for answer in range(n_terms, most_terms):
+                flat[i, answer] = 2.0  # what is not there is never reached
+        for i in range(n_now, 4):  # what changes nothing
+            answers[i], chance[i, 0] = 0, 1.0
+        for crowd in range(len(uniform)):
+            for i in range(n_now):
+                answer = 0
+                left = uniform[crowd, low + i + 1] - (flat[i, 0] + slope[i, 0] * hers[crowd])
+                while left > 0 and answer < most_terms - 1 and flat[i, answer + 1] < 1.5:
+                    answer += 1
+                    left -= flat[i, answer] + slope[i, answer] * hers[crowd]
+                penalty[crowd, worker] += given[i, answer]
+                conflicts[crowd] += given[i, answer] > 0
+                answers[i] = answer
+            one, two = chance[0, answers[0]], chance[1, answers[1]]
+            three, four = chance[2, answers[2]], chance[3, answers[3]]
             for point in range(n_grid):
-                log_evidence[point] += log_chance[i, answer, point]
-        powers_over_largest(log_evidence, evidence[crowd, worker])
-        penalty[crowd, worker] = total / max(n_conflict, 1)
+                product[crowd, point] *= (one[point] * two[point]) * (three[point] * four[point])
+            if low % AT_ONCE == AT_ONCE - 4:
+                take_powers(bits[crowd], held[crowd])
+    for crowd in range(len(uniform)):
+        take_powers(bits[crowd], held[crowd])
+        held_over_largest(product[crowd], bits[crowd], held[crowd], evidence[crowd, worker])
+        penalty[crowd, worker] /= max(conflicts[crowd], 1)

@@ -7,7 +7,6 @@ reliabilities, so that a fit can be repeated for hundreds of simulated crowds.
 """
 
 from dataclasses import dataclass
-from math import exp, inf, log
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -16,8 +15,8 @@ from quality.labels import freeze_arrays
 from quality.parallel import kernel
 
 __all__ = [
-    "N_GRID", "RELIABILITY", "Candidates", "HonestPopulation", "fit_population", "looked_at",
-    "step_up_ratio",
+    "AT_ONCE", "N_GRID", "RELIABILITY", "Candidates", "HonestPopulation", "evidence_work",
+    "fit_population", "held_over_largest", "looked_at", "step_up_ratio", "take_powers", "write_evidence",
 ]  # fmt: skip
 
 N_GRID = 48
@@ -29,10 +28,14 @@ SIZES = np.geomspace(4, 200, 8)  # a + b of the Beta distribution
 SHARES = np.array([0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5])  # of adversaries, if there are any
 NO_ADVERSARIES = 0.5  # prior chance of that
 FLOOR = 1e-30  # of a worker's likelihood
-TOGETHER = 8  # workers whose likelihoods are multiplied before a logarithm; more would underflow
+TOGETHER = (
+    8  # workers multiplied before powers of two are taken out; of more a product would underflow
+)
 MAX_FITTED = 20_000  # workers: more of them change no population
-# nats behind the best; the mixture that the crowd is drawn from is so once in e**50
-HOPELESS = 50.0
+# powers of two behind the best; the mixture that the crowd is drawn from is so once in 2**72
+HOPELESS = 73
+AT_ONCE = 32  # labels whose chances are multiplied before that; a multiple of four
+VANISHES = -1000  # power of two, relative to the largest: what is below is as good as 0
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -123,14 +126,15 @@ def fit_population(
     left = np.append(1.0, np.tile(1 - SHARES, n_kinds))
     share = np.append(0.0, np.tile(SHARES, n_kinds))
     kind = np.append(0, np.repeat(np.arange(n_kinds), len(SHARES)))
-    log_likelihood = np.full(shape, log((1 - NO_ADVERSARIES) / (n_kinds * len(SHARES))))
-    log_likelihood[:, 0] = log(NO_ADVERSARIES)
-    work = np.ones(shape), np.empty(n_kinds), np.empty(shape[1])
-    _add_log_likelihood(
+    product, held = np.empty(shape), np.zeros(shape, dtype=np.int64)
+    product[:, 0], product[:, 1:] = NO_ADVERSARIES, (1 - NO_ADVERSARIES) / (shape[1] - 1)
+    beta = np.arange(shape[0])
+    n_left = _multiply_likelihood(
         evidence, order, candidates.honest, candidates.adversary, left, share, kind,
-        np.arange(shape[0]), *work, log_likelihood,
+        np.empty(n_kinds), np.empty(shape[1]), beta, product, product.view(np.int64), held,
     )  # fmt: skip
-    weight = np.exp(log_likelihood - log_likelihood.max())
+    beta, weight = beta[:n_left], np.zeros(shape)
+    weight[beta] = np.ldexp(product[beta], held[beta] - held[beta].max())
     weight /= weight.sum()
     probability = weight.sum(axis=1) @ candidates.honest
     shares = weight[:, 1:].sum(axis=0).reshape(n_kinds, len(SHARES)) @ SHARES  # of each kind
@@ -148,53 +152,49 @@ def step_up_ratio(
 
 
 @kernel
-def _add_log_likelihood(
-    evidence, order, honest, adversary, left, share, kind, beta, product, others, added, log_likelihood
-) -> None:  # fmt: skip
-    """Add the workers' to each cell: a Beta distribution and a mixture, which is a share of adversaries.
+def _multiply_likelihood(
+    evidence, order, honest, adversary, left, share, kind, others, added, beta, product, bits, held
+) -> int:  # fmt: skip
+    """Multiply each cell, a Beta distribution and a mixture with a share of adversaries, by the workers'.
 
-    A Beta distribution whose mixtures are all hopelessly behind is given up. From `beta` on all but the
-    last is for work: `beta` numbers the distributions, and the products are 1 before.
+    A Beta distribution whose mixtures are all hopelessly behind is given up: `beta` numbers the
+    distributions, those left at last in front; return how many these are. `bits` is the memory of
+    `product`, of which powers of two are taken out; `others` and `added` are for work.
     """
-    n_betas, n_mixtures = product.shape
+    n_betas = len(beta)
     for place in range(len(order)):
         seen = evidence[order[place]]
         for k in range(len(adversary)):
             others[k] = _dot(adversary[k], seen)
-        for m in range(n_mixtures):
+        for m in range(len(added)):
             added[m] = share[m] * others[kind[m]] + FLOOR
         for i in range(n_betas):
-            hers = _dot(honest[beta[i]], seen)
-            for m in range(n_mixtures):
-                product[i, m] *= hers * left[m] + added[m]
+            b = beta[i]
+            hers = _dot(honest[b], seen)
+            for m in range(len(added)):
+                product[b, m] *= hers * left[m] + added[m]
         if place % TOGETHER == TOGETHER - 1 or place == len(order) - 1:
-            highest = -inf
             for i in range(n_betas):
-                for m in range(n_mixtures):
-                    log_likelihood[beta[i], m] += log(product[i, m])
-                    product[i, m] = 1.0
-                    highest = max(highest, log_likelihood[beta[i], m])
-            n_betas = _kept(beta[:n_betas], highest - HOPELESS, log_likelihood)
+                take_powers(bits[beta[i]], held[beta[i]])
+            n_betas = _kept(beta[:n_betas], held)
+    return n_betas
 
 
 @kernel
-def _kept(beta, hopeless, log_likelihood) -> int:
+def _kept(beta, held) -> int:
     """Write the Beta distributions with a mixture that is not hopeless to the front; return how many."""
+    highest = held[beta[0]].max()
+    for b in beta:
+        highest = max(highest, held[b].max())
     n_kept = 0
-    for i in range(len(beta)):
-        b, best = beta[i], -inf
-        for m in range(log_likelihood.shape[1]):
-            best = max(best, log_likelihood[b, m])
-        if best < hopeless:
-            for m in range(log_likelihood.shape[1]):
-                log_likelihood[b, m] = -inf
-        else:
+    for b in beta:
+        if held[b].max() >= highest - HOPELESS:
             beta[n_kept] = b
             n_kept += 1
     return n_kept
 
 
-@kernel
+@kernel(forceinline=True)  # a call would cost as much
 def _dot(one, other) -> float:
     """Four sums at once: one alone would wait for each addition. The grid is a multiple of four."""
     a = b = c = d = 0.0
@@ -217,10 +217,64 @@ def over_largest(number, share) -> None:
 
 
 @kernel
-def powers_over_largest(exponent, power) -> None:
-    """Write the powers of e, divided by the largest of them."""
-    highest = exponent[0]
-    for place in range(1, len(exponent)):
-        highest = max(highest, exponent[place])
-    for place in range(len(exponent)):
-        power[place] = exp(exponent[place] - highest)
+def take_powers(bits, held) -> None:
+    """Take the powers of two out of numbers above zero, of which the bits are given, and hold them."""
+    for place in range(len(bits)):
+        power = (bits[place] >> 52) - 1023
+        held[place] += power
+        bits[place] -= power << 52
+
+
+@kernel
+def held_over_largest(number, bits, held, share) -> None:
+    """Write numbers, each times its power of two that is held, divided by the largest of them.
+
+    `bits` is the memory of `number`. Powers were taken out, or none is held.
+    """
+    highest = held[0]
+    for place in range(1, len(held)):
+        highest = max(highest, held[place])
+    for place in range(len(held)):
+        power = held[place] - highest
+        bits[place] = 0 if power < VANISHES else bits[place] + (power << 52)
+    over_largest(number, share)
+
+
+def evidence_work() -> tuple[np.ndarray, ...]:
+    """Return what `write_evidence` works with: products, their bits, powers of two, and some labels."""
+    product = np.empty(N_GRID)
+    held, labels = np.empty(N_GRID, dtype=np.int64), np.empty((2, AT_ONCE))
+    return product, product.view(np.int64), held, *labels
+
+
+@kernel
+def write_evidence(
+    chosen, worker_order, worker_start, right, n_classes, reliability, evidence,
+    product, bits, held, flat, slope,
+) -> None:  # fmt: skip
+    """Write the likelihood of the labels of each worker chosen at every reliability, over the largest.
+
+    From `product` on all is for work; `bits` is its memory.
+    """
+    each_wrong = 1 / (n_classes - 1)
+    for seat in range(len(chosen)):
+        begin, end = worker_start[chosen[seat]], worker_start[chosen[seat] + 1]
+        for place in range(len(reliability)):
+            product[place], held[place] = 1.0, 0
+        for low in range(begin, end, AT_ONCE):
+            n_rows = min(AT_ONCE, end - low)
+            for at in range(n_rows):
+                x = right[worker_order[low + at]]
+                flat[at] = (1 - x) * each_wrong
+                slope[at] = x - flat[at]
+            for at in range(n_rows, AT_ONCE):
+                flat[at], slope[at] = 1.0, 0.0
+            for at in range(0, n_rows, 4):  # four labels: what is multiplied stays in registers
+                a, b, c, d = flat[at], flat[at + 1], flat[at + 2], flat[at + 3]
+                e, f, g, h = slope[at], slope[at + 1], slope[at + 2], slope[at + 3]
+                for place in range(len(reliability)):
+                    r = reliability[place]
+                    product[place] *= ((a + e * r) * (b + f * r)) * ((c + g * r) * (d + h * r))
+            if end - begin > AT_ONCE:
+                take_powers(bits, held)
+        held_over_largest(product, bits, held, evidence[seat])

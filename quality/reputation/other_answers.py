@@ -303,14 +303,16 @@ def _ask_others(
                 prefetch(weight, 2 * worker[row + AHEAD])
             belief[place[row]] += weight[worker[row], 0]
         total = _powers_of(belief, n_answers, 0.0 if is_all else rest, power)
-        for row in range(task_start[task], task_start[task + 1]):
-            own, at = place[row], row_start[row]
-            mine = power[own] * weight[worker[row], 1]
+        for own in range(n_answers):
             others = power[n_answers]  # added up, not subtracted: what is small keeps its digits
             for k in range(n_answers):
                 if k != own:
                     others += power[k]
-            share = 1.0 / (others + mine)
+            belief[own] = others  # which is done with
+        for row in range(task_start[task], task_start[task + 1]):
+            own, at = place[row], row_start[row]
+            mine = power[own] * weight[worker[row], 1]
+            share = 1.0 / (belief[own] + mine)
             right[row] = mine * share
             if len(chance):
                 for k in range(n_answers):
@@ -324,7 +326,7 @@ def _ask_others(
     return total_absent
 
 
-@kernel
+@kernel(forceinline=True)
 def _powers_of(belief, n_answers, rest, power):
     """Write chances in proportion, the classes that nobody gave last; return their sum."""
     highest = 0.0 if rest > 0 else belief[0]
@@ -332,13 +334,13 @@ def _powers_of(belief, n_answers, rest, power):
         highest = max(highest, belief[k])
     total = 0.0
     for k in range(n_answers):
-        power[k] = exp(belief[k] - highest)
+        power[k] = exp(belief[k] - highest) if belief[k] < highest else 1.0
         total += power[k]
     power[n_answers] = rest * exp(-highest) if rest > 0 else 0.0
     return total + power[n_answers]
 
 
-@kernel
+@kernel(forceinline=True)
 def answer_terms(
     row, task, start, count, place, row_start, chance, n_classes, flat, slope, penalty
 ) -> int:

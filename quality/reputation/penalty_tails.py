@@ -196,15 +196,25 @@ def _normal(
 
     A penalty S / N is t or more where S - t N is 0 or more: a sum over tasks, taken as normal.
     """
-    flat, square = np.ones_like(reliability), reliability**2
-    line = np.array([flat, reliability])
-    curve = np.array([flat, reliability, square])
-    s, n, ss_each = (moments[:, low : low + 2] @ line for low in (0, 2, 4))
-    ss, sn, nn = (moments[:, low : low + 3] @ curve for low in (6, 9, 12))
-    t = penalty[:, np.newaxis]
-    variance = ss_each - 2 * t * s + t**2 * n - (ss - 2 * t * sn + t**2 * nn)
-    tail: np.ndarray = ndtr((s - t * n) / np.sqrt(np.maximum(variance, 1e-12)))
+    deviation = np.empty((len(penalty), len(reliability)))
+    _standardise(penalty, moments, reliability, deviation)
+    tail: np.ndarray = ndtr(deviation, out=deviation)
     return tail
+
+
+@kernel
+def _standardise(penalty, moments, reliability, deviation) -> None:
+    """Write the means of S - t N in standard deviations: of a line and a parabola in the reliability."""
+    for worker in range(len(penalty)):
+        t, m = penalty[worker], moments[worker]
+        mean0, mean1 = m[0] - t * m[2], m[1] - t * m[3]
+        flat = m[4] - 2 * t * m[0] + t**2 * m[2] - (m[6] - 2 * t * m[9] + t**2 * m[12])
+        slope = m[5] - 2 * t * m[1] + t**2 * m[3] - (m[7] - 2 * t * m[10] + t**2 * m[13])
+        curve = -(m[8] - 2 * t * m[11] + t**2 * m[14])
+        for point in range(len(reliability)):
+            r = reliability[point]
+            variance = max(flat + (slope + curve * r) * r, 1e-12)
+            deviation[worker, point] = (mean0 + mean1 * r) / np.sqrt(variance)
 
 
 def _most_states(n_workers: int) -> int:

@@ -124,7 +124,20 @@ def n_resting(members: Int32[np.ndarray, "tasks most"], taken: Bool[np.ndarray, 
     >>> n_resting(np.array([[0, -1], [1, 2]], dtype=np.int32), np.array([True, False, True]))
     1
     """
-    return int(np.count_nonzero((taken[members] | (members == NOBODY)).all(axis=1)))
+    return int(_count_resting(members, taken))
+
+
+@kernel
+def _count_resting(members, taken) -> int:
+    n_tasks = 0
+    for row in range(len(members)):
+        place = 0
+        while place < members.shape[1] and (
+            members[row, place] == NOBODY or taken[members[row, place]]
+        ):
+            place += 1
+        n_tasks += place == members.shape[1]
+    return n_tasks
 
 
 @kernel

@@ -18,7 +18,6 @@ from quality import (
 from quality.reputation.false_removal import Rounds, filter_dishonest
 from quality.reputation.filtering import ShrinkingCrowd
 from quality.reputation.honest_null import (
-    _write_evidence,
     expected_reliability,
     fit_honest,
     honest_level,
@@ -29,8 +28,10 @@ from quality.reputation.honest_population import (
     SHARES,
     SIZES,
     Candidates,
+    evidence_work,
     fit_population,
     looked_at,
+    write_evidence,
 )
 from tests.quality.labels.strategies import crowds
 from tests.quality.reputation.test_other_answers import dense
@@ -388,15 +389,25 @@ def test_a_crowd_that_is_renumbered_is_judged_as_it_was(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("n_labels", [1, 31, 32, 33, 64, 65])
 def test_evidence_is_the_likelihood_over_the_largest(n_labels: int) -> None:
-    """On both sides of where logarithms begin, against a product in logarithms throughout."""
+    """On both sides of where powers of two are taken out, against a product in logarithms throughout."""
     rng = np.random.default_rng(n_labels)
     right, evidence = rng.random(n_labels), np.empty((1, len(RELIABILITY)))
     rows = np.arange(1), np.arange(n_labels), np.array([0, n_labels])
-    work = *np.empty((2, len(RELIABILITY))), *np.empty((2, 4))
-    _write_evidence(*rows, right, 3, RELIABILITY, evidence, *work)
+    write_evidence(*rows, right, 3, RELIABILITY, evidence, *evidence_work())
     flat = (1 - right[:, None]) / 2
     log_p = np.log(flat + (right[:, None] - flat) * RELIABILITY).sum(axis=0)
     np.testing.assert_allclose(evidence[0], np.exp(log_p - log_p.max()), rtol=1e-11)
+
+
+@pytest.mark.parametrize("n_wrong", [0, 50, 3000])
+def test_evidence_keeps_what_later_labels_bring_back(n_wrong: int) -> None:
+    """Of a hundred right labels at first, which leave the least reliability nothing that a double holds."""
+    right, evidence = np.repeat([1.0, 0.0], [100, n_wrong]), np.empty((1, len(RELIABILITY)))
+    rows = np.arange(1), np.arange(len(right)), np.array([0, len(right)])
+    write_evidence(*rows, right, 2, RELIABILITY, evidence, *evidence_work())
+    log_p = 100 * np.log(RELIABILITY) + n_wrong * np.log1p(-RELIABILITY)
+    expected = np.exp(log_p - log_p.max())
+    np.testing.assert_allclose(evidence[0], expected, rtol=1e-10, atol=1e-300)
 
 
 @pytest.mark.parametrize(

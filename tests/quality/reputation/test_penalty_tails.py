@@ -4,12 +4,18 @@ from itertools import product
 
 import numpy as np
 import pytest
-from scipy.stats import kstest
+from scipy.stats import kstest, norm
 
 from quality import CrowdLabels, encode, soft_penalty
 from quality.reputation.honest_null import fit_honest
 from quality.reputation.honest_population import RELIABILITY
-from quality.reputation.other_answers import Asked, OtherAnswers, TaskAnswers, ask_others
+from quality.reputation.other_answers import (
+    Asked,
+    OtherAnswers,
+    TaskAnswers,
+    answer_terms,
+    ask_others,
+)
 from quality.reputation.penalty_tails import EXACT, NEAR, PenaltyTails, honest_p_values
 from tests.quality.reputation.test_other_answers import dense
 
@@ -145,3 +151,22 @@ def test_a_last_label_that_would_make_too_many_states_is_rounded_up_too(
     np.testing.assert_allclose(
         once, tails_of(labels, others).p_values(penalty, POPULATION), rtol=1e-9, atol=1e-13
     )
+
+
+def test_a_normal_tail_is_that_of_its_sums_over_tasks(rng: np.random.Generator) -> None:
+    """Of 27 labels: means and variances of S - t N, added up a task at a time at each reliability."""
+    labels = crowd(rng, 27, 3)
+    others = fit_honest(labels).others
+    hers = labels.worker_order[slice(*labels.worker_start[:2])]
+    flat, slope, share = np.empty((3, others.most_terms))
+    mean, variance = np.zeros((2, len(RELIABILITY)))
+    for row in hers:
+        n_terms = answer_terms(row, *others.table, flat, slope, share)
+        chance = flat[:n_terms, None] + slope[:n_terms, None] * RELIABILITY
+        off = (share[:n_terms] - 0.3 * (share[:n_terms] > 0))[:, None]
+        mean += (chance * off).sum(axis=0)
+        variance += (chance * off**2).sum(axis=0) - (chance * off).sum(axis=0) ** 2
+    asked = Asked(hers, np.array([0, len(hers)]))
+    found = honest_p_values(others, asked, RELIABILITY, np.array([0.3]), POPULATION)
+    expected = norm.cdf(mean / np.sqrt(variance)) @ POPULATION
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
