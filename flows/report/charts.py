@@ -23,6 +23,7 @@ from typing import Any
 import matplotlib
 import matplotlib.style
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
@@ -40,6 +41,7 @@ COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, NEUTRAL, BLUE)
 MARKS = tuple(zip(COLOURS, "o^sDvPX*", strict=True))
 GRADES = (ORANGE, VERMILLION, "#8A5A9E", BLUE)  # from the lowest to the highest, on either ground
 WIDTH = 5.2  # inches at 72 points: wide enough for a column, and still read at 390 pixels
+POINTS = 72  # of SVG in an inch
 LONGEST_NAME = 22
 ENDS = (0.25, 0.5, 1.0)  # of an axis of shares: the first that holds all of them
 
@@ -424,6 +426,7 @@ def _svg(figure: Figure, name: str, label: str) -> str:
     """A figure as one `<svg>` element: no prolog, no foreign ids, named for screen readers."""
     text = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    _lay_out(figure)
     figure.savefig(text, format="svg", transparent=True, metadata=nothing)
     svg = text.getvalue()
     box = re.search(r'viewBox="[^"]*"', svg)
@@ -437,3 +440,13 @@ def _svg(figure: Figure, name: str, label: str) -> str:
     body = re.sub(r"\n\s+", "\n", body)
     spaces = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
     return f'<svg {spaces} {box[0]} role="img" aria-label="{escape(label)}">{body.strip()}'
+
+
+def _lay_out(figure: Figure) -> None:
+    """Place the parts of a figure as `savefig` would, which draws everything once more to do so."""
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        FigureCanvasSVG(figure)
+        figure.dpi = POINTS
+        engine.execute(figure)
+        figure.set_layout_engine("none")

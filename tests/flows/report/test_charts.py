@@ -1,0 +1,58 @@
+"""How charts are laid out: once, and as matplotlib itself would while it saves them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from flows.report import charts
+
+
+def _groups(rng: np.random.Generator) -> list[dict[str, Any]]:
+    return [
+        {
+            "group": f"$group {number}$" * (1 + number % 3),
+            "cells": [{"share": share, "low": share / 2, "high": 0.9} for share in rng.random(3)],
+        }
+        for number in range(int(rng.integers(1, 20)))
+    ]
+
+
+def _image(
+    rng: np.random.Generator, name: str, *, is_signed: bool
+) -> tuple[str, list[float], bool]:
+    return name, rng.normal(size=64).tolist(), is_signed
+
+
+CHARTS: dict[str, Callable[[np.random.Generator], str]] = {
+    "worker_scatter": lambda rng: charts.worker_scatter(
+        rng.random((40, 2)).tolist(), rng.random((3, 2)).tolist(), label="workers"
+    ),
+    "confidence_histogram": lambda rng: charts.confidence_histogram(
+        np.linspace(0, 1, 11).tolist(), rng.integers(0, 10_000, 10).tolist(), label="confidence"
+    ),
+    "interval_rows": lambda rng: charts.interval_rows(
+        _groups(rng), ["yes", "no", "a long name of a class"], share="share", name="rows", label="rows"
+    ),
+    "budget_bar": lambda rng: charts.budget_bar(
+        *rng.random(2).tolist(), names=["spent", "left"], label="budget"
+    ),
+    "image_panels": lambda rng: charts.image_panels(
+        [{"class": "a", "panels": [_image(rng, "seen", is_signed=True)]},
+         {"class": "b", "panels": [_image(rng, one, is_signed=False) for one in "xy"]}],
+        (8, 8), name="images", label="images",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("chart", CHARTS)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_chart_laid_out_before_has_the_bytes_of_one_laid_out_while_it_is_saved(
+    chart: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = CHARTS[chart](np.random.default_rng(seed))
+    monkeypatch.setattr(charts, "_lay_out", lambda figure: None)
+    assert CHARTS[chart](np.random.default_rng(seed)) == drawn
