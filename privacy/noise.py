@@ -24,7 +24,7 @@ import secrets
 from importlib.metadata import version
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 # each from its place: opendp.prelude loads scikit-learn and pandas too
 from opendp.domains import atom_domain, vector_domain
@@ -68,13 +68,13 @@ class SystemNoise:
     def discrete_laplace(self, scale: float, size: int) -> list[int]:
         """Draw independent integers, P(z) ~ exp(-|z| / scale), exactly; they saturate at 64 bits."""
         _check_positive(scale)
-        drawn: list[int] = (INTEGERS >> then_laplace(scale=float(scale)))([0] * size)
+        drawn: list[int] = (INTEGERS >> then_laplace(scale=float(scale)))(_zeros(size))
         return drawn
 
     def discrete_gaussian(self, scale: float, size: int) -> list[int]:
         """Draw independent integers, P(z) ~ exp(-z^2 / (2 scale^2)), exactly; they saturate at 64 bits."""
         _check_positive(scale)
-        drawn: list[int] = (INTEGERS_L2 >> then_gaussian(scale=float(scale)))([0] * size)
+        drawn: list[int] = (INTEGERS_L2 >> then_gaussian(scale=float(scale)))(_zeros(size))
         return drawn
 
     def uniform_integer(self, below: int) -> int:
@@ -96,6 +96,11 @@ class SystemNoise:
         system = random.SystemRandom()
         normal = np.array([system.normalvariate(0.0, 1.0) for _ in range(dimension)])
         return np.asarray(normal / np.linalg.norm(normal))
+
+
+def _zeros(size: int) -> Int[np.ndarray, " size"]:
+    """Return what the noise is added to: OpenDP copies an array at once, and a list number by number."""
+    return np.zeros(size, dtype=np.int64)
 
 
 def _check_positive(parameter: float | int) -> None:

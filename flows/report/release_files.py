@@ -69,6 +69,7 @@ OF_SETS = {
 }
 MODEL = ("coef", "features", "norm_bound", "regularization")
 PLAIN = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+BROKEN = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=("\n", ": "))
 
 
 def release(folder: Path) -> dict[str, Any]:
@@ -158,8 +159,29 @@ def _row_a_line(value: Any, margin: str = "\n") -> str:
         return f"{{{','.join(inner + item for item in items)}{margin}}}"
     if isinstance(value, list) and value and isinstance(value[0], dict | list):
         # not by an indent of the encoder's: with one it is many times slower
-        return f"[{','.join(inner + PLAIN.encode(row) for row in value)}{margin}]"
+        return f"[{','.join(inner + row for row in _rows(value))}{margin}]"
     return PLAIN.encode(value)
+
+
+def _rows(rows: list[Any]) -> list[str]:
+    """Write each row as `PLAIN` does: column by column where rows are objects with the same keys.
+
+    >>> _rows([{"n": 3, "group": "a, b"}, {"n": 4, "group": None}])
+    ['{"n": 3, "group": "a, b"}', '{"n": 4, "group": null}']
+    """
+    names = list(rows[0])
+    if names and all(isinstance(row, dict) and list(row) == names for row in rows):
+        columns = [_column(PLAIN.encode(name), [row[name] for row in rows]) for name in names]
+        if all(len(column) == len(rows) for column in columns):  # no value has several of its own
+            return [f"{{{', '.join(cells)}}}" for cells in zip(*columns, strict=True)]
+    return [PLAIN.encode(row) for row in rows]
+
+
+def _column(key: str, values: list[Any]) -> list[str]:
+    """Write a key and each of its values; more texts where a value is a list or an object of several."""
+    # a text's own line breaks are written as \n, so breaks are between values alone
+    text = BROKEN.encode(values)[1:-1].replace("\n", f"\n{key}: ")
+    return f"{key}: {text}".split("\n")
 
 
 def _table(folder: Path, stage: str) -> pa.Table:

@@ -230,7 +230,8 @@ def _count_queries(
     facts: list[dict[str, object]] = [{"n": query.n // places} for query in queries]
     if len(queries) < len(names):  # one release of all groups together
         terms["groups"], facts = list(names), [{"sizes": sizes.tolist()}]
-    keyed = (_published(run, *one, **terms) for one in zip(queries, facts, strict=True))
+    key = run.publication
+    keyed = (_published(key, *one, **terms) for one in zip(queries, facts, strict=True))
     return tuple(keyed), names, sizes, n_left_out
 
 
@@ -265,16 +266,19 @@ def _correction(
     if isinstance(found, str):
         return found
     terms = {"classes": crowd.labels.classes.tolist(), "groups": list(found.groups or groups)}
-    queries = (_published(run, query, {"n": query.n}, **terms) for query in found.queries)
+    key = run.publication
+    queries = (_published(key, query, {"n": query.n}, **terms) for query in found.queries)
     return replace(found, queries=tuple(queries))
 
 
-def _published(run: Run, query: Query, facts: Mapping[str, object], **terms: object) -> Query:
+def _published(
+    key: str | None, query: Query, facts: Mapping[str, object], **terms: object
+) -> Query:
     """The query under the run's key, with the public facts that give the value its meaning, and its sizes."""
-    if run.publication is None:
+    if key is None:
         return query
     texts = (json.dumps(one, sort_keys=True) for one in (terms, facts))
-    return replace(query, publication=Publication(run.publication, *texts))
+    return replace(query, publication=Publication(key, *texts))
 
 
 def published_size(query: Query, release: Release[Any]) -> int:
@@ -340,7 +344,7 @@ def _learning(
             l1=math.inf,
             part=Part(partition, CELLS[which]),
         )
-        return _published(run, found, {"n": found.n}, **terms)
+        return _published(run.publication, found, {"n": found.n}, **terms)
 
     judge = gate_of(
         gate, sum(map(exact, prices), exact(0)), n=int(rows.holdout.sum()), n_scored=int(rows.training.sum()),

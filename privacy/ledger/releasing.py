@@ -24,6 +24,7 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NoReturn
 
 import numpy as np
@@ -157,7 +158,13 @@ def fingerprint(
             part,
         ],
     }
-    return _digest(public, {} if isinstance(mechanism, Interaction) else _arrays(query), key)
+    return _digest(public, {} if _answers(type(mechanism)) else _arrays(query), key)
+
+
+@cache
+def _answers(kind: type) -> bool:
+    """Whether mechanisms of a class answer questions, looked up once: a protocol's check takes long."""
+    return issubclass(kind, Interaction)
 
 
 def _arrays(query: Query) -> Mapping[str, np.ndarray]:

@@ -30,6 +30,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
 from typing import ClassVar
 
@@ -69,6 +70,7 @@ MAX_GRID = 2**24
 MAX_BATCH = 2**20  # geometric draws at a time
 WORD = 64  # bits of the uniform number drawn at a time
 GUARD = 20  # decimal digits beyond those bits
+MAX_DIGITS = 40  # of one uniform integer: taking them off takes time with their square
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,12 @@ class LatticeLaplaceEvent:
         mean = LatticeLaplace(epsilon).law(others).expected_l1 / others
         shrunk = math.exp(-epsilon)  # q^2
         return atom_loss(epsilon, 1 / (1 + shrunk + (1 - shrunk) * mean))
+
+
+@lru_cache(typed=True)  # by types too: what is given is kept as it is
+def _event(l1: float, n_classes: int, epsilon: float) -> LatticeLaplaceEvent:
+    """Describe a release at the smallest scale for its price; the groups of a campaign have one event."""
+    return LatticeLaplaceEvent(covering_scale(l1, epsilon), l1, n_classes, epsilon)
 
 
 def check_laplace(scale: float, l1: float, epsilon: float) -> None:
@@ -224,13 +232,7 @@ class LatticeLaplace:
 
     def event(self, query: Query) -> LatticeLaplaceEvent:
         """Describe a release of this query; raise CountsError if it has no vector of class counts."""
-        counts = check_counts(query)
-        return LatticeLaplaceEvent(
-            scale=covering_scale(query.l1, self.epsilon),
-            l1=query.l1,
-            n_classes=counts.size,
-            epsilon=self.epsilon,
-        )
+        return _event(query.l1, check_counts(query).size, self.epsilon)
 
     def law(self, n_classes: int, *, l1: float = 2.0) -> LatticeLaplaceLaw:
         """Return the public law of the noise, for intervals and planning; counts have l1 = 2."""
@@ -306,15 +308,18 @@ def draw_geometric(noise: Noise, scale: float, size: int) -> list[int]:
 def draw_composition(noise: Noise, total: int, parts: int) -> list[int]:
     """Return integers >= 0 that add up to `total`, uniform among all that do.
 
-    They are the gaps between parts - 1 bars, a uniform subset [2]_ of total + parts - 1 places.
+    They are the gaps between parts - 1 bars, a uniform subset [2]_ of total + parts - 1 places. The
+    uniform integers that it takes are the digits of one that is uniform below the product of their bases.
     """
     bars: set[int] = set()
-    for last in range(total, total + parts - 1):
-        bar = noise.uniform_integer(last + 1)
-        bars.add(last if bar in bars else bar)
-    return [
-        after - before - 1 for before, after in pairwise([-1, *sorted(bars), total + parts - 1])
-    ]
+    places = total + parts - 1
+    for first in range(total, places, MAX_DIGITS):
+        end = min(first + MAX_DIGITS, places)
+        number = noise.uniform_integer(math.perm(end, end - first))
+        for last in range(first, end):
+            number, bar = divmod(number, last + 1)
+            bars.add(last if bar in bars else bar)
+    return [after - before - 1 for before, after in pairwise([-1, *sorted(bars), places])]
 
 
 def most_likely(n_classes: int, scale: float) -> int:
