@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from flows.report.rows import SHOWN_TASKS, planned_rows, pseudonyms, task_rows, worker_rows
 from flows.settings import InputSettings
-from flows.tables import arrow_array, read_parquet
+from flows.tables import arrow_array, read_first, read_parquet
 
 __all__ = ["CAMPAIGN", "GROUPED", "internal_page", "lineage", "public_page"]
 
@@ -106,13 +106,13 @@ AT_MOST = ("at_most", "at_most_low", "at_most_high")  # likewise, where classes 
 def internal_page(folder: Path, *, show_worker_ids: bool) -> Facts:
     """Return everything that the team's report shows, exact values and people included."""
     quality = _read_json(folder, "quality.json")
-    workers = read_parquet(folder / "workers.parquet")
+    workers = read_parquet(folder / "workers.parquet", repeated=["reason"])
     names = workers["worker"].to_pylist()
     called = dict(zip(names, names, strict=True)) if show_worker_ids else pseudonyms(names)
     whole = ("inputs", "consensus", "bounds", "robustness")
     page = {name: _read_json(folder, f"{name}.json") for name in whole}
     trend, manifest = _trend(folder), _read_json(folder, "manifest.json")
-    tasks = read_parquet(folder / "next_labels.parquet")[:SHOWN_TASKS]
+    tasks = read_first(folder / "next_labels.parquet", SHOWN_TASKS)
     plan = read_parquet(folder / "label_plan.parquet")
     texts = _texts(folder, tasks["task"], plan["task"])
     return page | {

@@ -14,7 +14,7 @@ from flows.run import Crowd, Run
 from flows.settings import FilterSettings, SettingsError
 from flows.stages.labels import Groups, open_answers, rate_of, set_agreement
 from flows.stages.learning import potential_table
-from flows.tables import arrow_array, arrow_table, numpy_array
+from flows.tables import arrow_array, arrow_table, coded_texts, numpy_array
 from quality import (
     Alpha,
     ChanceCorrected,
@@ -335,14 +335,17 @@ def worker_table(
     order = np.lexsort((np.arange(n_workers), report.reputation, ~report.flagged))
     right = wilson_interval(report.gold_correct, report.gold_n)
     right = np.where(report.gold_n[:, None] > 0, right, np.nan)
+    # in a large crowd many have the same reason
+    reasons = {reason: code for code, reason in enumerate(dict.fromkeys(report.reason))}
+    reason = np.fromiter(map(reasons.__getitem__, report.reason), np.int32, n_workers)
     table = arrow_table(
-        {"rank": np.arange(1, n_workers + 1, dtype=np.int32), "worker": workers[order].astype(str)}
+        {"rank": np.arange(1, n_workers + 1, dtype=np.int32), "worker": coded_texts(workers, order)}
         | {name: getattr(report, name)[order] for name in NUMBERS}
         | {
             "gold_low": right[order, 0],
             "gold_high": right[order, 1],
             "flagged": report.flagged[order],
-            "reason": [report.reason[code] for code in order.tolist()],
+            "reason": coded_texts(arrow_array(list(reasons)), reason[order]),
             "group": arrow_array(group[order].astype(np.int32), known=group[order] >= 0),
         }
     )

@@ -24,6 +24,7 @@ __all__ = [
     "coded_texts",
     "list_array",
     "numpy_array",
+    "read_first",
     "read_parquet",
     "release_memory",
     "text_column",
@@ -100,12 +101,29 @@ def coded_texts(
     return texts.take(arrow_array(code))
 
 
-def read_parquet(path: Path, columns: Iterable[str] | None = None) -> pa.Table:
-    """Return a Parquet file, whole or some of its columns in the order given."""
+def read_parquet(
+    path: Path, columns: Iterable[str] | None = None, *, repeated: Sequence[str] = ()
+) -> pa.Table:
+    """Return a Parquet file, whole or some of its columns in the order given.
+
+    Columns of `repeated` texts come as places in a dictionary of different ones.
+    """
     asked = None if columns is None else list(columns)
-    with pq.ParquetFile(path) as file:
+    with pq.ParquetFile(path, read_dictionary=repeated) as file:
         table = file.read(columns=asked)
     return table if asked is None else table.select(asked)
+
+
+def read_first(path: Path, n_rows: int) -> pa.Table:
+    """Return the first rows of a Parquet file, without reading far beyond them."""
+    batches, n_read = list[pa.RecordBatch](), 0
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(n_rows, use_threads=False):
+            batches.append(batch)
+            n_read += len(batch)
+            if n_read >= n_rows:
+                break
+        return pa.Table.from_batches(batches, file.schema_arrow)[:n_rows]
 
 
 def numpy_array(column: pa.Array | pa.ChunkedArray) -> np.ndarray:

@@ -41,7 +41,7 @@ from flows.tables.refusals import (
 )
 from flows.tables.text_table import Coded, TextTable, connected, open_table
 from quality import CrowdLabels, RepeatError, conflict_tasks
-from quality.labels import Texts, array_texts, code_texts, text_array
+from quality.labels import Texts, array_texts, code_texts, places_among, text_array
 
 __all__ = [
     "Gold", "Reference", "TaskTable", "are_known", "list_tasks", "read_gold", "read_labels",
@@ -133,8 +133,7 @@ class TaskTable:
 
     def rows(self, tasks: np.ndarray) -> Int[np.ndarray, " tasks"]:
         """Return the rows of the given task names, all of which must be in the table."""
-        rows: np.ndarray = np.searchsorted(self.names, tasks)
-        return rows
+        return places_among(tasks, self.names)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -221,7 +220,7 @@ def _declare(labels: CrowdLabels, classes: np.ndarray) -> CrowdLabels:
 
 def are_known(names: np.ndarray, known: np.ndarray) -> Bool[np.ndarray, " names"]:
     """Return which names are among the known ones, which are sorted; sorted names take less time."""
-    place = np.searchsorted(known, names).clip(max=known.size - 1)
+    place = places_among(names, known).clip(max=known.size - 1)
     found: np.ndarray = known[place] == names
     return found
 
@@ -269,7 +268,8 @@ def read_tasks(
     if columns.embeddings is not None:
         more, matrix = read_matrix(columns.embeddings, len(features))
         features, names = np.column_stack([features, matrix]), (*names, *more)
-    features = standardized(features[order]) if standardize else features[order]
+    features = features.take(order, axis=0)
+    features = standardized(features) if standardize else features
     return replace(tasks, features=features, feature_names=names)
 
 

@@ -87,7 +87,7 @@ class TextTable:
     read_as: str = ""  # what of the file is not plain, in words
     torn: tuple[tuple[str, str], ...] = ()  # lines kept aside, each with where it is
     place: Callable[[int], str] = "row {}".format  # where a row comes from
-    parquet: Path | None = None  # the file, if it is read anew for each query
+    parquet: Path | None = None  # the file, if its columns are those of the table
 
     def query(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a query on the table `t`."""
@@ -183,7 +183,8 @@ def open_table(path: Path, needed: tuple[str, ...], reading: Reading = AS_FOUND)
     doubled = () if reading.wide else numbers_of(found.columns)
     doubles = "".join(f", {cell(name)}::DOUBLE AS {number(name)}" for name in doubled)
     connection.execute(f"CREATE VIEW t AS SELECT rowid + 1 AS {ROW}, {texts}{doubles} FROM raw")
-    table = TextTable(connection, path.name, names, doubled, found.read_as, torn)
+    parquet = path if path.suffix == ".parquet" and not reading.wide else None
+    table = TextTable(connection, path.name, names, doubled, found.read_as, torn, parquet=parquet)
     if not torn and table.query("SELECT count(*) FROM raw")[0][0] == 0:
         raise TableError(f"{path.name} has no rows below its header; export it again")
     return table

@@ -1,8 +1,14 @@
-"""The report on each worker, in numbers and in a sentence. Internal: it is about people."""
+"""The report on each worker, in numbers and in a sentence. Internal: it is about people.
+
+In a large crowd many get the same sentence. Facts become codes of how they are written, and of the workers
+with the same codes the sentence is written for one.
+"""
 
 import math
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int, Int32, Int64
@@ -25,6 +31,8 @@ from quality.reputation import (
 )
 
 __all__ = ["WorkerReport", "report_of", "worker_report"]
+
+MOST_CODES = 2**62  # that one number tells apart
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -181,8 +189,7 @@ def report_of(
         "reputation": np.where(numbers["n_conflict"] > 0, 1 - numbers["soft_penalty"], np.nan),
         "constant": only >= 0,
     }
-    words = [*(f", always {name}" for name in classes.tolist()), ""]
-    reason = _reasons(filtered, numbers, [words[k] for k in only.tolist()])
+    reason = _reasons(filtered, numbers, only, classes)
     return WorkerReport(**numbers, flagged=~filtered.keep, reason=reason)
 
 
@@ -212,40 +219,142 @@ def _check_shapes(
 
 
 def _reasons(
-    filtered: Filtered | FilteredDishonest, numbers: dict[str, np.ndarray], named: list[str]
+    filtered: Filtered | FilteredDishonest,
+    numbers: dict[str, np.ndarray],
+    only: Int64[np.ndarray, " workers"],
+    classes: np.ndarray,
 ) -> tuple[str, ...]:
-    """Return a sentence per worker."""
+    """Return a sentence per worker; `only` is the one class she gives, or -1."""
     first = last = numbers["soft_penalty"]
     p_value = np.full(len(first), np.nan)  # that an honest worker gets as much
     if isinstance(filtered, FilteredDishonest):  # the p-value is that of the penalty beside it
         last, p_value = filtered.penalty, filtered.p_value
-    kept = cache(_kept)  # in a large crowd many have the same
-    sentences = list(map(kept, first.tolist(), last.tolist(), p_value.tolist()))
+    verdict = _written(first, _number), _written(last, _number), _written(p_value, _chance)
+    evidence = _Evidence.of(numbers, only, classes)
+    one, alike = _alike([*(words.code for words in verdict), *evidence.codes()])
+    kept = map(_kept, *(words.of(one) for words in verdict))
+    sentences = np.array(evidence.behind(kept, one), dtype=object)[alike]
     removed = zip(filtered.removed, filtered.removed_penalty, strict=True)
-    for place, (worker, penalty) in enumerate(removed, start=1):
-        words = f"removed {_ordinal(place)} at {filtered.criterion} {penalty:.3g}"
-        sentences[worker] = f"{words}{_chance(p_value[worker])}"
-    for worker, penalty, reason in zip(
-        filtered.refused, filtered.refused_penalty, filtered.refused_reason, strict=True
-    ):
-        sentences[worker] = f"kept in spite of {filtered.criterion} {penalty:.3g} ({reason})"
-    seconds = np.where(numbers["hasty"], numbers["median_seconds"], 0.0)  # NaN equals nothing
-    percent = np.where(numbers["n_labels"] > 0, 100 * numbers["agreement"], 0.0).round()
-    hers = numbers | {"agreement": percent.astype(np.int64), "median_seconds": seconds}
-    columns = (hers[name].tolist() for name in EVIDENCE)  # Python's numbers are written faster
-    evidence = cache(_evidence)
-    ends = (evidence(*number) for number in zip(named, *columns, strict=True))
-    return tuple(
-        f"{words}{end}" if is_judged else end
-        for words, (is_judged, end) in zip(sentences, ends, strict=True)
-    )
+    verdicts = [
+        f"removed {_ordinal(place)} at {filtered.criterion} {penalty:.3g}{_chance(p_value[worker])}"
+        for place, (worker, penalty) in enumerate(removed, start=1)
+    ]
+    sentences[filtered.removed] = evidence.behind(verdicts, filtered.removed)
+    refused = zip(filtered.refused_penalty, filtered.refused_reason, strict=True)
+    verdicts = [
+        f"kept in spite of {filtered.criterion} {penalty:.3g} ({reason})"
+        for penalty, reason in refused
+    ]
+    sentences[filtered.refused] = evidence.behind(verdicts, filtered.refused)
+    return tuple(sentences.tolist())
 
 
-def _kept(at_first: float, now: float, p_value: float) -> str:
-    """Return the sentence of a worker who is kept: her penalty, at first and when last judged, its chance."""
-    first, last = f"{at_first:.3g}", f"{now:.3g}"
+class _Written(NamedTuple):
+    """Numbers as texts: each worker's code, and the text of each code."""
+
+    code: Int[np.ndarray, " workers"]
+    texts: Sequence[str]
+
+    def of(self, workers: Int[np.ndarray, " chosen"]) -> list[str]:
+        """Return the texts of some workers."""
+        return [self.texts[code] for code in self.code[workers].tolist()]
+
+
+def _written(values: Float64[np.ndarray, " workers"], write: Callable[[float], str]) -> _Written:
+    """Return numbers as `write` has them; numbers that lie between two of one text have it too."""
+    known, place = np.unique(values, return_inverse=True)
+    start, texts = [0], list[str]()
+    while start[-1] < len(known):
+        text = write(float(known[start[-1]]))
+
+        def differs(at: int, text: str = text) -> bool:
+            return write(float(known[at])) != text
+
+        texts.append(text)
+        start.append(bisect_left(range(len(known)), True, lo=start[-1] + 1, key=differs))
+    return _Written(np.repeat(np.arange(len(texts)), np.diff(start))[place], texts)
+
+
+class _Evidence(NamedTuple):
+    """What stands behind a verdict, by worker."""
+
+    n_labels: Int[np.ndarray, " workers"]
+    n_conflict: Int[np.ndarray, " workers"]
+    percent: Int64[np.ndarray, " workers"]  # of agreement
+    gold_n: Int[np.ndarray, " workers"]
+    gold_correct: Int[np.ndarray, " workers"]
+    always: _Written
+    haste: _Written
+
+    @classmethod
+    def of(
+        cls,
+        numbers: dict[str, np.ndarray],
+        only: Int64[np.ndarray, " workers"],
+        classes: np.ndarray,
+    ) -> "_Evidence":
+        """Return the evidence in the numbers about the workers."""
+        n_labels = numbers["n_labels"]
+        percent = np.where(n_labels > 0, 100 * numbers["agreement"], 0.0).round().astype(np.int64)
+        names = [*(f", always {name}" for name in classes.tolist()), ""]
+        seconds = np.where(numbers["hasty"], numbers["median_seconds"], np.nan)
+        return cls(
+            n_labels, numbers["n_conflict"], percent, numbers["gold_n"], numbers["gold_correct"],
+            _Written(only, names), _written(seconds, _haste),
+        )  # fmt: skip
+
+    def codes(self) -> Iterable[Int[np.ndarray, " workers"]]:
+        """Return what tells the evidence of two workers apart."""
+        return *self[:5], self.always.code, self.haste.code
+
+    def behind(self, verdicts: Iterable[str], workers: Int[np.ndarray, " chosen"]) -> list[str]:
+        """Return the sentences of some workers, about each of whom there is a verdict."""
+        counts = (column[workers].tolist() for column in self[:5])  # Python's are written faster
+        words = self.always.of(workers), self.haste.of(workers)
+        return list(map(_sentence, verdicts, *counts, *words))
+
+
+def _alike(
+    columns: Sequence[Int[np.ndarray, " workers"]],
+) -> tuple[Int64[np.ndarray, " kinds"], Int64[np.ndarray, " workers"]]:
+    """Return the first worker of each combination of integers, and which combination each worker has."""
+    code, n_codes = np.zeros(len(columns[0]), dtype=np.int64), 1
+    for column in columns:
+        low = int(column.min(initial=0))
+        size = int(column.max(initial=0)) - low + 1
+        if n_codes * size > MOST_CODES:
+            code = np.unique(code, return_inverse=True)[1]
+            n_codes = len(code)
+        code = code * size + (column.astype(np.int64) - low)
+        n_codes *= size
+    _, one, alike = np.unique(code, return_index=True, return_inverse=True)
+    return one, alike
+
+
+def _kept(first: str, last: str, chance: str) -> str:
+    """Return the verdict on a worker who is kept: her penalty, at first and when last judged, its chance."""
     again = "" if last == first else f", when last judged {last}"
-    return f"kept: soft penalty {first}{again}{_chance(p_value)}"
+    return f"kept: soft penalty {first}{again}{chance}"
+
+
+def _sentence(
+    verdict: str, n_labels: int, n_conflict: int, percent: int, gold_n: int, gold_correct: int,
+    always: str, haste: str,
+) -> str:  # fmt: skip
+    """Return a verdict and what stands behind it, or why there is none."""
+    if not n_labels:
+        return "no labels: no evidence"
+    gold = f", {gold_correct} of {gold_n} right on gold" if gold_n else ""
+    evidence = f"{always}{gold}{haste}"
+    if not n_conflict:
+        return f"no conflict task: no evidence{evidence}"
+    plural = "s" if n_labels != 1 else ""
+    agrees = f", agrees with the consensus on {percent}% of {n_labels:,} label{plural}"
+    return f"{verdict}{agrees}{evidence}"
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}"
 
 
 def _chance(p_value: float) -> str:
@@ -253,30 +362,9 @@ def _chance(p_value: float) -> str:
     return "" if math.isnan(p_value) else f" ({chance_words('p-value', p_value)})"
 
 
-EVIDENCE = (
-    "n_labels", "n_conflict", "agreement", "gold_n", "gold_correct", "hasty", "median_seconds",
-)  # fmt: skip
-
-
-def _evidence(
-    always: str, n_labels: int, n_conflict: int, percent: int, gold_n: int,
-    gold_correct: int, hasty: bool, median_seconds: float,
-) -> tuple[bool, str]:  # fmt: skip
-    """Whether there is a verdict, and what stands behind it; the numbers are those of `EVIDENCE`.
-
-    The agreement is in per cent.
-    """
-    if not n_labels:
-        return False, "no labels: no evidence"
-    evidence = always + (f", {gold_correct} of {gold_n} right on gold" if gold_n else "")
-    if hasty:
-        evidence += f", half of them within {median_seconds:.3g} s"
-    if not n_conflict:
-        return False, f"no conflict task: no evidence{evidence}"
-    plural = "s" if n_labels != 1 else ""
-    return True, (
-        f", agrees with the consensus on {percent}% of {n_labels:,} label{plural}{evidence}"
-    )
+def _haste(seconds: float) -> str:
+    """Return in how little time half of a worker's labels were given; nothing for NaN, where it is enough."""
+    return "" if math.isnan(seconds) else f", half of them within {seconds:.3g} s"
 
 
 def _ordinal(place: int) -> str:

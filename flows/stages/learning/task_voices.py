@@ -197,7 +197,7 @@ def read_panel(
         return found, None
     if run.settings.protects_gold:
         return found, None
-    judges = np.unique(kept.worker)
+    judges = np.flatnonzero(np.diff(kept.worker_start) > 0)
     gold = np.where(np.diff(kept.task_start) > 0, crowd.gold_code(), -1)
     if not np.isin(judges, crowd.model_codes()).all() or np.count_nonzero(gold >= 0) < MIN_GOLD:
         return found, None

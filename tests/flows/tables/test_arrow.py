@@ -16,7 +16,14 @@ from hypothesis import strategies as st
 
 from flows.simulate import write_campaign
 from flows.tables import arrow as module
-from flows.tables.arrow import arrow_array, arrow_table, numpy_array, read_parquet, text_column
+from flows.tables.arrow import (
+    arrow_array,
+    arrow_table,
+    numpy_array,
+    read_first,
+    read_parquet,
+    text_column,
+)
 
 NUMBERS = [
     np.arange(5, dtype=np.int16),
@@ -118,6 +125,19 @@ def test_columns_of_a_file_come_in_the_order_they_are_asked_for(tmp_path: Path) 
     assert read_parquet(tmp_path / "table.parquet", ("two", "one")).equals(
         table.select(["two", "one"])
     )
+
+
+def test_first_rows_and_repeated_texts_are_those_of_the_whole_file(tmp_path: Path) -> None:
+    path = tmp_path / "table.parquet"
+    table = arrow_table({"one": np.arange(7), "two": [*"abab", "", "ü", "a"]})
+    pq.write_table(table, path, row_group_size=3)
+    for n_rows in (1, 3, 5, 7, 20):
+        assert read_first(path, n_rows).equals(table[:n_rows])
+    found = read_parquet(path, repeated=["two"])
+    assert pa.types.is_dictionary(found.schema.field("two").type)
+    assert found.to_pylist() == table.to_pylist()
+    pq.write_table(table[:0], path)
+    assert read_first(path, 5).equals(table[:0])
 
 
 RUN = """
