@@ -54,7 +54,7 @@ BY_CHANCE = (
     0.01  # chance of as many labels of one class, under which a worker is taken to give no other
 )
 MIN_WEIGHT = 1e-6  # of a candidate in the pool: it may still break ties
-SOON: Mapping[str, float] = MappingProxyType({"tol": 1e-4})  # nats a label that a pass gains
+SOON: Mapping[str, float | int] = MappingProxyType({"tol": 1e-4})  # nats a label that a pass gains
 FAR, FAR_ERRORS = 0.005, 10.0  # nats a held-out label, fifty such passes, and standard errors
 
 
@@ -70,7 +70,7 @@ class InPasses(Generic[Fitted]):
     """
 
     fit: Callable[..., Fitted]
-    stop: Mapping[str, float] = field(default_factory=lambda: SOON)
+    stop: Mapping[str, float | int] = field(default_factory=lambda: SOON)
 
     def __call__(self, labels: CrowdLabels) -> Fitted:
         """Return the fit to the end."""

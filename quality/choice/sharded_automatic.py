@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int, Int16, Int32, Int64
@@ -78,6 +78,7 @@ class ShardFit(NamedTuple):
     fit: EMFit | None = None
 
 
+@runtime_checkable
 class Fitter(Protocol):
     """What fits a candidate, whose name it gets, to an engine without a fold, -1 for none.
 
