@@ -169,7 +169,7 @@ def _rows(rows: list[Any]) -> list[str]:
     >>> _rows([{"n": 3, "group": "a, b"}, {"n": 4, "group": None}])
     ['{"n": 3, "group": "a, b"}', '{"n": 4, "group": null}']
     """
-    names = list(rows[0])
+    names = list(rows[0]) if isinstance(rows[0], dict) else []
     if names and all(isinstance(row, dict) and list(row) == names for row in rows):
         columns = [_column(PLAIN.encode(name), [row[name] for row in rows]) for name in names]
         if all(len(column) == len(rows) for column in columns):  # no value has several of its own

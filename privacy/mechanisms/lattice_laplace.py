@@ -281,7 +281,7 @@ def draw_lattice(
 
     **Guarantees.** P(z) ~ exp(-||z||_1 / scale) over the integer vectors of sum zero, exactly.
     **Cost.** Of many vectors: less than two geometric draws for each entry, and one uniform integer for
-    each but one.
+    `MAX_DIGITS` of them.
     """
     mode, found = most_likely(n_classes, scale), []
     while wanted > 0:

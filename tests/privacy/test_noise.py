@@ -60,6 +60,10 @@ def test_directions_are_uniform_on_the_sphere():
         assert stats.binomtest(int((column > 0).sum()), len(column)).pvalue > CHANCE / 8
 
 
+def test_no_draw_is_an_empty_list():
+    assert NOISE.discrete_laplace(2.0, 0) == NOISE.discrete_gaussian(2.0, 0) == []
+
+
 def test_integers_are_uniform():
     draws = [NOISE.uniform_integer(7) for _ in range(20_000)]
     assert stats.chisquare(np.bincount(draws, minlength=7)).pvalue > CHANCE

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from flows.report import write_reports
+from flows.report import release_files, write_reports
 from flows.report.pages import public_page
 from flows.report.release_files import COLUMNS, release, write_release_files
 from flows.stages.publication import _proportion_table
@@ -84,6 +88,27 @@ def test_a_reader_without_this_package_can_use_them(tmp_path: Path) -> None:
     metadata = pq.read_schema(public / "proportions.parquet").metadata[b"crowdassay release"]
     assert json.loads(metadata) == {key: facts[key] for key in facts if key != "rows"}
     assert (facts["level"], facts["half_width_labels"]) == (0.9, width)
+
+
+NAMES = st.lists(st.text(), unique=True, max_size=4)
+CELL = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+VALUE = st.recursive(
+    CELL | st.text(), lambda one: st.lists(one, max_size=3) | st.dictionaries(st.text(), one, max_size=3)
+)  # fmt: skip
+
+
+@given(names=NAMES, data=st.data())
+def test_rows_are_written_together_as_they_are_one_by_one(names: list[str], data: Any) -> None:
+    """Rows of a table, and any others."""
+    cells = st.fixed_dictionaries({name: CELL | st.text() for name in names})
+    rows = data.draw(st.lists(cells, min_size=1) | st.lists(VALUE, min_size=1))
+    for some in (rows, [dict.fromkeys(names, row) for row in rows]):
+        assert release_files._rows(some) == [release_files.PLAIN.encode(row) for row in some]
+
+
+def test_no_row_holds_what_json_has_no_word_for() -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        release_files._rows([{"low": 0.0}, {"low": math.nan}])
 
 
 def test_the_noise_and_its_price_are_told(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 from scipy import special
 
 from privacy import DiscreteGaussian, DiscreteLaplace, LatticeLaplace, LatticeLaplaceEvent
+from privacy.accounting import covering_scale
 from privacy.mechanisms import lattice_laplace
 from privacy.mechanisms.lattice_laplace import (
     draw_composition,
@@ -24,6 +25,7 @@ from privacy.mechanisms.lattice_laplace import (
 from privacy.noise import SystemNoise
 from tests.privacy.mechanisms.test_laplace import enumerated, fits
 from tests.privacy.test_noise import CHANCE
+from tests.privacy.toy import counts_query
 
 CASES = [(2, 0.3), (2, 20.0), (3, 2.0), (5, 2.0), (5, 400.5), (40, 0.1), (40, 2.0), (300, 7.0)]
 
@@ -38,10 +40,13 @@ class Scripted(SystemNoise):
         return next(self.given)
 
 
-@pytest.mark.parametrize(("total", "parts"), [(0, 3), (3, 2), (4, 3), (2, 5)])
-def test_a_composition_is_uniform_among_all(total, parts):
+@pytest.mark.parametrize("digits", [1, 2, 3, 40])
+@pytest.mark.parametrize(("total", "parts"), [(0, 3), (3, 2), (4, 3), (2, 5), (1, 6)])
+def test_a_composition_is_uniform_among_all(total, parts, digits, monkeypatch):
     """Exact: over all values of the uniform integers each composition comes equally often."""
-    ranges = [range(last + 1) for last in range(total, total + parts - 1)]
+    monkeypatch.setattr(lattice_laplace, "MAX_DIGITS", digits)
+    bases = range(total + 1, total + parts)
+    ranges = [range(math.prod(bases[at : at + digits])) for at in range(0, len(bases), digits)]
     found = Counter(
         tuple(draw_composition(Scripted(given), total, parts))
         for given in itertools.product(*ranges)
@@ -49,6 +54,22 @@ def test_a_composition_is_uniform_among_all(total, parts):
     assert all(sum(one) == total and min(one) >= 0 for one in found)
     assert len(found) == math.comb(total + parts - 1, parts - 1)
     assert len(set(found.values())) == 1
+
+
+def test_a_composition_asks_for_integers_below_the_products_of_its_bases():
+    """By the recorded bounds: each digit is uniform only if the whole is below their product."""
+
+    class Bounded(SystemNoise):
+        below = ()
+
+        def uniform_integer(self, below):
+            self.below += (below,)
+            return super().uniform_integer(below)
+
+    noise = Bounded()
+    assert sum(draw_composition(noise, 7, 100)) == 7
+    bases = range(8, 107)
+    assert noise.below == tuple(math.prod(bases[at : at + 40]) for at in (0, 40, 80))
 
 
 def exp_series(x, terms=400):
@@ -173,6 +194,16 @@ def test_an_event_that_claims_less_than_it_realises_is_refused(changed, sentence
     assert LatticeLaplaceEvent(**told).cost().epsilon == 1
     with pytest.raises(ValueError, match=sentence):
         LatticeLaplaceEvent(**(told | changed))
+
+
+def test_events_of_equal_queries_are_equal_and_keep_what_was_given():
+    """Whole prices and decimal ones are equal, and each event has the type that its own mechanism has."""
+    for epsilon in (2, 2.0, 2):
+        query = counts_query((3, 1))
+        event = LatticeLaplace(epsilon).event(query)
+        assert event == LatticeLaplaceEvent(covering_scale(2.0, epsilon), 2.0, 2, epsilon)
+        assert type(event.epsilon) is type(epsilon)
+        assert type(event.l1) is type(query.l1)
 
 
 def test_a_mechanism_needs_an_epsilon_and_its_law_two_classes():
