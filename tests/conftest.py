@@ -1,13 +1,15 @@
-"""Fixtures of all tests: the folder of real data, a seeded generator, Ctrl-C, and no stray files."""
+"""Fixtures of all tests: the folder of real data, a seeded generator, Ctrl-C, no stray files, and streams."""
 
 from __future__ import annotations
 
+import logging
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from absl.logging import PythonHandler
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -21,6 +23,15 @@ def nothing_is_left_behind(pytestconfig: pytest.Config) -> Iterator[None]:
     left = {path.name for path in root.iterdir()} - before
     strays = sorted(name for name in left if not name.startswith("."))
     assert strays == [], f"tests left files in {root}: let them work in tmp_path"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def captured_streams_stay_open() -> None:
+    """absl, which dp-accounting brings, closes the stream that it met when Prefect sets up logging.
+
+    Under a CliRunner that is pytest's own: every later test of the process would fail.
+    """
+    PythonHandler.close = logging.StreamHandler.close
 
 
 @pytest.fixture

@@ -148,9 +148,7 @@ class Alive:
         self.functions: dict[str, list[FunctionType]] = defaultdict(list)
         self.caches: list[functools._lru_cache_wrapper[Any]] = []
         for one in gc.get_objects():
-            kind = type(
-                one
-            )  # isinstance would ask a weak proxy, which raises where its object is gone
+            kind = type(one)  # isinstance would ask a weak proxy, which may raise
             if kind is FunctionType:
                 self.functions[one.__code__.co_filename].append(one)
             elif kind is functools._lru_cache_wrapper:

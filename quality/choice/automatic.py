@@ -173,9 +173,8 @@ def auto(
     exp(-z**2 / 2), and the result is the mean of the posteriors by weight. A large table needs fewer
     folds: once `enough` labels have been predicted, the rest of the folds settle nothing more. Where one
     fold is enough, a candidate of :class:`InPasses` is fitted roughly at first, and to the end only if it
-    is not far behind then. The labels of a worker who gives one class alone, more
-    often than one in a hundred would by chance, are fitted to and not predicted: her name predicts them,
-    whatever the truth.
+    is not far behind then. The labels of a worker who gives one class alone, more often than one in a
+    hundred would by chance, are fitted to and not predicted: her name predicts them, whatever the truth.
 
     Parameters
     ----------

@@ -28,9 +28,7 @@ SIZES = np.geomspace(4, 200, 8)  # a + b of the Beta distribution
 SHARES = np.array([0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5])  # of adversaries, if there are any
 NO_ADVERSARIES = 0.5  # prior chance of that
 FLOOR = 1e-30  # of a worker's likelihood
-TOGETHER = (
-    8  # workers multiplied before powers of two are taken out; of more a product would underflow
-)
+TOGETHER = 8  # workers multiplied before powers of two are taken out; of more, products underflow
 MAX_FITTED = 20_000  # workers: more of them change no population
 # powers of two behind the best; the mixture that the crowd is drawn from is so once in 2**72
 HOPELESS = 73

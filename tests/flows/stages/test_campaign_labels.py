@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import mmap
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from flows.tables.refusals import TableError
 from learners import StreamedRatioEstimator
 from privacy import Unit
 from privacy.ledger.releasing import fingerprint
+from quality.choice import auto_by_shards
 from tests.flows.campaign import write_small_campaign
 
 SHARDS = EngineSettings(shard_labels=400, memory_gb=0.3, checkpoint_every=2)
@@ -272,6 +274,31 @@ def test_a_pool_killed_in_a_fit_ends_with_the_bytes_of_one_that_was_not(
         run_pipeline(on(settings, SHARDS), step=stopping, again=True)
     found = run_pipeline(on(settings, SHARDS), resume=True, again=True)
     assert bytes_of(found.folder) == bytes_of(sharded.folder)
+
+
+def test_a_pool_killed_after_its_first_looks_ends_with_the_bytes_of_one_that_was_not(
+    pooled: tuple[Settings, RunResult, RunResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped in a fit that goes on from its first look, after a checkpoint of its own."""
+    settings, _, _ = pooled
+    large = partial(auto_by_shards, enough=100)  # as if one fold were enough
+    monkeypatch.setattr("flows.stages.labels.sharded_labels.auto_by_shards", large)
+    told: list[str] = []
+
+    def stop(what: str, done: int, total: int) -> None:
+        told.append(what)
+        if what == "EM over shards: dawid skene-without-0" and told.count(what) == 6:
+            raise KeyboardInterrupt
+
+    def stopping(stage: Stage, run: Run) -> str:
+        return run_stage(stage, Run(run.folder, run.settings, progress=stop))
+
+    whole = run_pipeline(on(settings, SHARDS), again=True)
+    with pytest.raises(KeyboardInterrupt):
+        run_pipeline(on(settings, SHARDS), step=stopping, again=True)
+    assert "EM over shards: dawid skene-without-0-at-first" in told
+    found = run_pipeline(on(settings, SHARDS), resume=True, again=True)
+    assert bytes_of(found.folder) == bytes_of(whole.folder)
 
 
 @pytest.mark.slow

@@ -5,12 +5,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quality.labels.texts import Texts, decimals, joined, sorted_texts, taken, text_array
+from quality.labels.texts import (
+    Texts,
+    decimals,
+    joined,
+    places_among,
+    sorted_texts,
+    taken,
+    text_array,
+)
 
 QUICK = settings(max_examples=80, deadline=None, derandomize=True)
 # long ones that begin alike, and a NUL at the end: equal words, other sizes
 WORDS = st.text(alphabet="a\0é𝄞z", max_size=20).map(lambda text: "alike" * 3 + text)
 MIXED = st.one_of(WORDS, st.text(max_size=9))
+# few letters, so that many begin alike; a NUL inside, and names shorter than the column is wide
+NAMES = st.lists(st.text(alphabet="a\0é𝄞", max_size=4), max_size=40)
 
 
 def texts_of(names: list[bytes]) -> Texts:
@@ -68,3 +78,22 @@ def test_texts_are_taken_and_joined() -> None:
     chosen = taken(texts, np.array([2, 0, 3, 2]))
     assert bytes_of(chosen) == [b"longer than eight", b"a", b"8 bytes!", b"longer than eight"]
     assert bytes_of(joined([chosen, texts])) == bytes_of(chosen) + bytes_of(texts)
+
+
+@QUICK
+@given(NAMES, NAMES, st.booleans(), st.booleans())
+def test_places_are_those_of_a_binary_search(
+    names: list[str], known: list[str], are_sorted: bool, are_turned: bool
+) -> None:
+    sought, sorted_names = np.array(names, dtype=np.str_), np.sort(np.array(known, dtype=np.str_))
+    if are_sorted:
+        sought.sort()
+    if are_turned:
+        sought = sought[::-1]
+    found = places_among(sought, sorted_names)
+    assert found.tolist() == np.searchsorted(sorted_names, sought).tolist()
+
+
+def test_other_columns_are_searched_too() -> None:
+    for names in (np.array([3, 1]), np.array(["b", "a"], dtype=">U1"), np.array([b"b", b"a"])):
+        assert places_among(names, np.sort(names)).tolist() == [1, 0]
