@@ -15,7 +15,6 @@ import secrets
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -26,7 +25,7 @@ from jaxtyping import Float, Int
 from privacy.accounting import MAX_EPSILON
 from privacy.ledger import Ledger
 from privacy.mechanism import Interaction, Json, Mechanism, Question
-from privacy.query import ONE_TASK, Part, Query, Unit, check_size
+from privacy.query import ONE_TASK, Part, Query, Unit, check_size, is_whole
 
 __all__ = [
     "AuditBound",
@@ -187,7 +186,7 @@ def audit_pair(
 
 def _check_draws(draws: int) -> None:
     """Raise ValueError unless draws are an integer of 1 or more."""
-    if not (isinstance(draws, Integral) and draws >= 1):
+    if not (is_whole(draws) and draws >= 1):
         raise ValueError(f"draws must be an integer >= 1, got draws={draws}")
 
 
@@ -315,6 +314,8 @@ def audit_mechanism(
     """
     if not isinstance(mechanism, Auditable):
         raise TypeError(f"mechanism must be auditable, got {type(mechanism).__name__}")
+    if not all(map(is_whole, counts)):
+        raise ValueError("counts must be one integer for each class")
     if not (len(counts) >= 2 and counts[0] >= 1 and min(counts) >= 0):
         raise ValueError("counts must be of 2 classes or more, the first of them >= 1")
     check_size(sum(counts))
@@ -379,7 +380,7 @@ def draw_releases(
             unit=query.unit,
             epsilon=float(cost.epsilon) * 2 + 1,  # surely covers it
             delta=float(cost.delta),
-            n=query.n,
+            n=query.n_records,
         )
         if isinstance(mechanism, Mechanism):
             return [release.value for release in ledger.release_all(mechanism, cells)]

@@ -10,7 +10,7 @@
 import numpy as np
 from jaxtyping import Int
 
-from privacy.query import CountsError, Publication, Query, Unit, check_classes
+from privacy.query import CountsError, Publication, Query, Unit, check_array, check_classes
 
 __all__ = ["win_points"]
 
@@ -44,7 +44,8 @@ def win_points(
     Returns
     -------
     Query
-        The points by item; `n` is their sum, two for each comparison. The unit is one answer.
+        The points by item; `n` is their sum, two for each comparison, which are the records. The unit is
+        one answer.
 
     Raises
     ------
@@ -60,13 +61,15 @@ def win_points(
     does; no other item's points move, and nothing is estimated from other answers.
     """
     check_classes(n_items, "n_items")
+    for what, codes in (("left", left), ("right", right), ("outcome", outcome)):
+        check_array(what, codes)
     same = left.shape == right.shape == outcome.shape and left.ndim == 1 and left.size >= 1
     if not same:
         raise CountsError("comparisons must be one row or more of left, right and outcome")
     if any(one.dtype.kind not in "iu" for one in (left, right, outcome)):
         raise CountsError("items and outcomes must be integer codes")
-    codes = np.stack([left, right])
-    if not ((codes >= 0) & (codes < n_items)).all() or (left == right).any():
+    items = np.stack([left, right])
+    if not ((items >= 0) & (items < n_items)).all() or (left == right).any():
         raise CountsError(f"items must be codes below {n_items}, two different ones in a row")
     if not np.isin(outcome, (0, 1, 2)).all():
         raise CountsError("outcomes must be 0, 1 or 2")
@@ -76,5 +79,5 @@ def win_points(
     value.setflags(write=False)
     return Query(
         dataset, "half points of compared items", value, Unit.ANSWER, 2 * left.size, ONE_ANSWER,
-        publication=publication,
+        publication=publication, places=2,
     )  # fmt: skip

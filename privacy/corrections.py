@@ -28,8 +28,10 @@ from privacy.query import (
     Unit,
     UnitError,
     assignment_digest,
+    check_array,
     check_classes,
     check_groups,
+    is_whole,
     task_names,
 )
 
@@ -114,9 +116,9 @@ def gold_corrections(
     unit.require_local(local)
     if unit is Unit.SUBJECT and apart:
         raise UnitError("unit 'subject' must have all groups together: a subject may be in several")
-    if not (max_tasks == 1 or (unit is Unit.SUBJECT and max_tasks >= 1)):
+    if not (is_whole(max_tasks) and (max_tasks == 1 or (unit is Unit.SUBJECT and max_tasks >= 1))):
         raise UnitError(
-            f"max_tasks must be >= 1, and 1 but for subjects, got max_tasks={max_tasks}"
+            f"max_tasks must be an integer >= 1, and 1 but for subjects, got max_tasks={max_tasks}"
         )
     if not known.any():
         raise ValueError("there must be a gold task, got none")
@@ -157,12 +159,14 @@ def _check(
 ) -> np.ndarray:
     """Return which tasks have gold, or raise; no message repeats a label."""
     check_classes(n_classes)
+    check_groups(group, names)
+    for what, codes in (("label", label), ("gold", gold)):
+        check_array(what, codes)
     if not (label.ndim == 1 and label.shape == gold.shape == group.shape):
         raise CountsError("label, gold and group must be of equal length")
     for codes, least in ((label, 0), (gold, -1)):
         if not (codes.dtype.kind in "iu" and ((codes >= least) & (codes < n_classes)).all()):
             raise CountsError(f"labels must be integer codes of the {n_classes} declared classes")
-    check_groups(group, names)
     return np.asarray(gold >= 0)
 
 

@@ -21,8 +21,10 @@ from privacy.query import (
     Unit,
     UnitError,
     assignment_digest,
+    check_array,
     check_classes,
     group_sizes,
+    is_whole,
     task_names,
 )
 
@@ -154,6 +156,7 @@ def count_queries(
         raise UnitError("unit 'subject' needs to know whose tasks are whose: use subject_counts")
     names = tuple(str(name) for name in group_names)
     n = group_sizes(group, names)
+    check_array("counts", counts)
     if not (counts.ndim == 2 and counts.shape[0] == len(names) and counts.shape[1] >= 2):
         raise CountsError(f"counts must be of {len(names)} groups and 2 classes or more")
     within = counts.dtype.kind in "iu" and ((counts >= 0) & (counts <= n[:, None])).all()
@@ -222,9 +225,12 @@ def check_codes(
 ) -> Int[np.ndarray, " groups"]:
     """Return the groups' sizes; raise unless labels and groups are codes of what is declared and named."""
     check_classes(n_classes)
+    if not is_whole(n_groups):
+        raise ValueError(f"n_groups must be an integer, got n_groups={n_groups}")
     if len(names) != n_groups:
         raise ValueError(f"group_names must be {n_groups} different names, got {len(names)}")
     n = group_sizes(group, tuple(map(str, names)))
+    check_array("label", label)
     if not (label.ndim == 1 and label.size == group.size):
         raise CountsError("label and group must be of equal length")
     if not (label.dtype.kind in "iu" and ((label >= 0) & (label < n_classes)).all()):

@@ -10,7 +10,6 @@
 """
 
 from collections.abc import Sequence
-from numbers import Integral
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int
@@ -24,7 +23,9 @@ from privacy.query import (
     Unit,
     UnitError,
     assignment_digest,
+    check_array,
     group_sizes,
+    is_whole,
     task_names,
 )
 
@@ -58,6 +59,7 @@ def bounded_labels(
     _check_max_labels(max_labels)
     if not 0 <= threshold <= 1:
         raise ValueError(f"threshold must be in [0, 1], got threshold={threshold}")
+    check_array("probability", probability)
     if not (probability.ndim == 2 and not np.isnan(probability).any()):
         raise ValueError("probability must be a number, not NaN, for each task and class")
     order = np.argsort(-np.asarray(probability, dtype=np.float64), axis=1, kind="stable")
@@ -97,7 +99,7 @@ def label_set_counts(
     -------
     tuple of Query
         One per group, parts of one partition: a count for each class, and the places left over. `n` is
-        the number of places, `max_labels` for each task.
+        the number of places, `max_labels` for each task; the records are the tasks (`n_records`).
 
     Raises
     ------
@@ -138,6 +140,7 @@ def label_set_counts(
     names = tuple(map(str, group_names))
     n = group_sizes(group, names)
     _check_max_labels(max_labels)
+    check_array("chosen", chosen)
     if not (chosen.ndim == 2 and chosen.dtype == np.bool_ and len(chosen) == group.size):
         raise CountsError("chosen must be truth values, one per task and class")
     if not chosen.shape[1] >= 1:
@@ -156,13 +159,14 @@ def label_set_counts(
         Query(
             dataset, "counts of several classes a task", row, unit, int(size),
             ONE_TASK * max_labels, Part(f"group of {max_labels} places:{digest}", name),
+            places=max_labels,
         )
         for row, size, name in zip(counts, places, names, strict=True)
     )  # fmt: skip
 
 
 def _check_max_labels(max_labels: int) -> None:
-    if not (isinstance(max_labels, Integral) and 1 <= max_labels <= MAX_CLASSES):
+    if not (is_whole(max_labels) and 1 <= max_labels <= MAX_CLASSES):
         raise ValueError(
             f"max_labels must be an integer from 1 to {MAX_CLASSES}, got max_labels={max_labels}"
         )

@@ -1,10 +1,15 @@
-"""The noise source: draws from the operating system's entropy, for the ledger alone to import.
+"""The noise source: draws from two generators of random bytes, for the ledger alone to import.
 
-Integers come from OpenDP's exact discrete Laplace and Gaussian samplers, which read the operating
-system's entropy and compute in exact rationals, or straight from that entropy where they are
-uniform. The continuous draws, of training alone, read the same entropy through
-`random.SystemRandom` and are computed in double precision. Their laws are those stated up to
-rounding, and a proof about real numbers does not cover the rounding: which doubles can come out
+Discrete Laplace and Gaussian integers come from OpenDP's samplers, which compute in exact rationals. Their
+bytes are those of OpenSSL's generator, which OpenDP's wheels hold: a deterministic one (a DRBG [2]_), kept
+by each process, that seeds itself from the operating system as it is first used, in the child of a fork,
+and from time to time.
+Uniform integers and the continuous draws read the operating system's own generator (`os.urandom`), by
+`secrets` and `random.SystemRandom`. "Exactly" is said of a law given such bytes: that no observer tells
+them from uniform ones is what both generators are trusted for, and no test here can show it.
+
+The continuous draws, of training alone, are computed in double precision. Their laws are those stated
+up to rounding, and a proof about real numbers does not cover the rounding: which doubles can come out
 depends on the parameters, and attacks on naive floating-point noise exist [1]_. Counts, choices,
 scores and the holdout draw integers, and are exact.
 
@@ -15,6 +20,8 @@ References
 ----------
 .. [1] Mironov, "On significance of the least significant bits for differential privacy", CCS
    (2012).
+.. [2] NIST SP 800-90A Rev. 1, "Recommendation for random number generation using deterministic random
+   bit generators" (2015).
 """
 
 import math
@@ -22,6 +29,7 @@ import random
 import re
 import secrets
 from importlib.metadata import version
+from numbers import Integral
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -57,7 +65,12 @@ INTEGERS_L2 = vector_domain(atom_domain(T="i64")), l2_distance(T="f64")
 
 
 class SystemNoise:
-    """Fresh draws from the operating system's entropy; it takes no seed and keeps no state.
+    """Fresh draws from the generators of OpenSSL and of the operating system; it takes no seed.
+
+    Notes
+    -----
+    **Guarantees.** Draws are fresh in this process, in another, and on both sides of a fork, whatever is
+    seeded.
 
     Examples
     --------
@@ -68,19 +81,20 @@ class SystemNoise:
     def discrete_laplace(self, scale: float, size: int) -> list[int]:
         """Draw independent integers, P(z) ~ exp(-|z| / scale), exactly; they saturate at 64 bits."""
         _check_positive(scale)
+        _check_whole("size", size, least=0)
         drawn: list[int] = (INTEGERS >> then_laplace(scale=float(scale)))(_zeros(size))
         return drawn
 
     def discrete_gaussian(self, scale: float, size: int) -> list[int]:
         """Draw independent integers, P(z) ~ exp(-z^2 / (2 scale^2)), exactly; they saturate at 64 bits."""
         _check_positive(scale)
+        _check_whole("size", size, least=0)
         drawn: list[int] = (INTEGERS_L2 >> then_gaussian(scale=float(scale)))(_zeros(size))
         return drawn
 
     def uniform_integer(self, below: int) -> int:
         """Draw an integer, uniform on 0, ..., below - 1, exactly."""
-        if not below >= 1:
-            raise ValueError(f"below must be >= 1, got below={below}")
+        _check_whole("below", below, least=1)
         return secrets.randbelow(below)
 
     def gamma(self, shape: float | int, scale: float) -> float:
@@ -91,8 +105,7 @@ class SystemNoise:
 
     def direction(self, dimension: int) -> Float[np.ndarray, " dimension"]:
         """Draw a point, uniform on the unit sphere, in floating point."""
-        if not dimension >= 1:
-            raise ValueError(f"dimension must be >= 1, got dimension={dimension}")
+        _check_whole("dimension", dimension, least=1)
         system = random.SystemRandom()
         normal = np.array([system.normalvariate(0.0, 1.0) for _ in range(dimension)])
         return np.asarray(normal / np.linalg.norm(normal))
@@ -101,6 +114,11 @@ class SystemNoise:
 def _zeros(size: int) -> Int[np.ndarray, " size"]:
     """Return what the noise is added to: OpenDP copies an array at once, and a list number by number."""
     return np.zeros(size, dtype=np.int64)
+
+
+def _check_whole(what: str, number: int, *, least: int) -> None:
+    if isinstance(number, bool) or not (isinstance(number, Integral) and number >= least):
+        raise ValueError(f"{what} must be an integer >= {least}, got {what}={number}")
 
 
 def _check_positive(parameter: float | int) -> None:

@@ -6,7 +6,7 @@ number of records `n` is public.
 
 >>> Query("toy", "class counts", np.array([3, 1]), Unit.CONSENSUS_LABEL, n=4, l1=2.0)
 Query(dataset='toy', name='class counts', unit=<Unit.CONSENSUS_LABEL: 'consensus label'>, n=4, \
-l1=2.0, part=None, publication=None)
+l1=2.0, part=None, publication=None, places=1)
 """
 
 import hashlib
@@ -29,14 +29,17 @@ __all__ = [
     "Unit",
     "UnitError",
     "assignment_digest",
+    "check_array",
     "check_arrays",
     "check_classes",
     "check_counts",
     "check_groups",
     "check_name",
+    "check_releases",
     "check_size",
     "group_sizes",
     "is_text",
+    "is_whole",
     "partition_of",
     "task_names",
 ]
@@ -224,13 +227,16 @@ class Query:
     unit
         What one neighbour may change.
     n
-        Number of records the value is computed from, >= 1 and at most 2**53; public.
+        Number of records the value is computed from, or of their places in counts; public, from 1 to
+        2**53. Class counts add up to it.
     l1
         By how much a neighbour can move `value` in l1 norm, > 0; infinite for rows.
     part
         The cell of a partition of the data set's tasks that the value is about; None for all tasks.
     publication
         The edition in which it is published; None where it is known by its value.
+    places
+        How many of `n` belong to one record; more than 1 where each takes several places in counts.
 
     Raises
     ------
@@ -255,6 +261,7 @@ class Query:
     l1: float
     part: Part | None = None
     publication: Publication | None = None
+    places: int = 1
 
     def __post_init__(self) -> None:
         check_name("dataset", self.dataset)
@@ -262,7 +269,7 @@ class Query:
         if not isinstance(self.unit, Unit):
             raise TypeError(f"unit must be a Unit, got {type(self.unit).__name__}")
         check_size(self.n)
-        if not isinstance(self.l1, int | float):
+        if isinstance(self.l1, bool) or not isinstance(self.l1, int | float):
             raise TypeError(f"l1 must be a number, got {type(self.l1).__name__}")
         if not self.l1 > 0:
             raise ValueError(f"l1 must be > 0, got l1={self.l1}")
@@ -270,8 +277,17 @@ class Query:
             given = getattr(self, what)
             if not (given is None or isinstance(given, kind)):
                 raise TypeError(f"{what} must be a {kind.__name__}, got {type(given).__name__}")
+        if not (is_whole(self.places) and self.places >= 1 and self.n % self.places == 0):
+            raise ValueError(
+                f"places must be an integer >= 1 that divides n, got places={self.places}, n={self.n}"
+            )
         arrays = {"value": self.value} if isinstance(self.value, np.ndarray) else self.value
         check_arrays(arrays)
+
+    @property
+    def n_records(self) -> int:
+        """How many records the value is computed from: `n` over `places`."""
+        return int(self.n) // int(self.places)
 
     @property
     def full_name(self) -> str:
@@ -308,6 +324,7 @@ def partition_of(
     """
     if not name or ":" in name:
         raise ValueError(f"name must be a word without ':', got {name!r}")
+    check_array("cell", cell)
     limit = np.iinfo(np.int64).max
     if cell.ndim != 1 or cell.dtype.kind not in "iu" or (cell.size and int(cell.max()) > limit):
         raise ValueError(
@@ -331,18 +348,29 @@ def is_text(value: object) -> bool:
     return value.isascii() or value == value.encode(errors="ignore").decode()
 
 
+def is_whole(number: object) -> bool:
+    """Return whether a number is an integer by its type; True and False are none, and neither is 2.0."""
+    return isinstance(number, Integral) and not isinstance(number, bool)
+
+
 def check_size(n: int) -> None:
     """Raise ValueError unless 1 <= n <= 2**53, so that noisy counts cannot overflow."""
-    if not (isinstance(n, Integral) and 1 <= n <= MAX_RECORDS):
+    if not (is_whole(n) and 1 <= n <= MAX_RECORDS):
         raise ValueError(f"n must be an integer from 1 to 2**53, got n={n}")
 
 
 def check_classes(n_classes: int, what: str = "n_classes") -> None:
     """Raise CountsError unless a number of classes, or of what is counted like them, is possible."""
-    if not (isinstance(n_classes, Integral) and 2 <= n_classes <= MAX_CLASSES):
+    if not (is_whole(n_classes) and 2 <= n_classes <= MAX_CLASSES):
         raise CountsError(
             f"{what} must be an integer from 2 to {MAX_CLASSES}, got {what}={n_classes}"
         )
+
+
+def check_array(what: str, value: object) -> None:
+    """Raise TypeError unless a value is a NumPy array; the message shows its type alone."""
+    if not isinstance(value, np.ndarray):
+        raise TypeError(f"{what} must be a NumPy array, got {type(value).__name__}")
 
 
 def check_arrays(arrays: Mapping[str, np.ndarray]) -> None:
@@ -368,10 +396,25 @@ def check_counts(query: Query) -> Int[np.ndarray, " classes"]:
     return counts.astype(np.int64)
 
 
+def check_releases(
+    releases: Int[np.ndarray, "draws classes"], n_classes: int
+) -> Int[np.ndarray, "draws classes"]:
+    """Return released counts as integers; raise unless each draw is one row of a count for each class."""
+    check_array("releases", releases)
+    fits = releases.ndim == 2 and releases.shape[1] == n_classes and releases.dtype.kind in "iu"
+    if not fits:
+        raise ValueError(
+            f"releases must be integers, a row of {n_classes} classes for each draw, got {releases.dtype} "
+            f"of shape {releases.shape}"
+        )
+    return releases.astype(np.int64)
+
+
 def check_groups(group: Int[np.ndarray, " tasks"], names: Sequence[str]) -> None:
     """Raise ValueError unless groups are codes of different names."""
     if not names or len(set(names)) != len(names):
         raise ValueError(f"group_names must be different names, got {len(names)}")
+    check_array("group", group)
     codes = group.ndim == 1 and group.dtype.kind in "iu"
     if not (codes and ((group >= 0) & (group < len(names))).all()):
         raise ValueError(f"group must be integer codes of the {len(names)} named groups")

@@ -48,6 +48,8 @@ from privacy.query import (
     Unit,
     UnitError,
     assignment_digest,
+    check_array,
+    is_whole,
     task_names,
 )
 
@@ -100,10 +102,10 @@ def bounded_tasks(
     >>> int(bounded_tasks(subject, tasks=names, max_tasks=1, key=b"7").sum())
     2
     """
-    if not (isinstance(max_tasks, int | np.integer) and max_tasks >= 1):
-        raise ValueError(f"max_tasks must be an integer >= 1, got max_tasks={max_tasks}")
+    _check_max_tasks(max_tasks)
     if not (isinstance(key, bytes) and len(key) <= MAX_KEY):  # the sentence never shows a key
         raise ValueError(f"key must be at most {MAX_KEY} bytes")
+    check_array("subject", subject)
     if not (subject.ndim == 1 and subject.dtype.kind in "iu" and (subject >= 0).all()):
         raise ValueError("subject must be one integer code >= 0 for each task")
     names = task_names(tasks, subject.size)
@@ -139,7 +141,7 @@ def subject_counts(
     subject_names
         One name per subject; they bind a partition to the subjects.
     max_tasks
-        The most tasks that a subject has here, >= 1.
+        The most tasks that a subject has here, an integer >= 1.
 
     Returns
     -------
@@ -178,7 +180,9 @@ def subject_counts(
     ([[1, 1], [0, 1]], 4.0, None)
     """
     names = tuple(map(str, group_names))
+    _check_max_tasks(max_tasks)
     n = check_codes(label, group, n_classes, len(names), names)
+    check_array("subject", subject)
     codes = subject.ndim == 1 and subject.dtype.kind in "iu" and subject.size == group.size
     if not (codes and ((subject >= 0) & (subject < len(subject_names))).all()):
         raise ValueError(
@@ -356,8 +360,13 @@ class GroupInteraction:
         return self.inner.answer(state, question, noise, history)
 
 
+def _check_max_tasks(max_tasks: int) -> None:
+    if not (is_whole(max_tasks) and max_tasks >= 1):
+        raise ValueError(f"max_tasks must be an integer >= 1, got max_tasks={max_tasks}")
+
+
 def _check_size(size: int) -> None:
-    if not (isinstance(size, int) and size >= 1):
+    if not (type(size) is int and size >= 1):
         raise ValueError(f"size must be an integer >= 1, got size={size}")
 
 

@@ -125,10 +125,9 @@ def _rows(first: int, end: int) -> Iterator[tuple[dict[str, Any], dict[str, Any]
             "mechanism": "LatticeLaplace",
             "event": event,
             "fingerprint": number.to_bytes(32, "big"),
-            "contents": None,
             "facts": None,
         }
-        yield entry, shared | {"value": "[2, 2]"}
+        yield entry, shared | {"contents": None, "value": "[2, 2]"}
 
 
 if __name__ == "__main__":

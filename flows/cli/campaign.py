@@ -17,6 +17,7 @@ from flows.cli.root import (
     mistakes,
     print_line,
     refuse_dropped,
+    refuse_unwritten,
     waiting_for,
 )
 
@@ -32,6 +33,8 @@ SettingsFile = Annotated[Path, typer.Argument(help="settings file (TOML)")]
 Cron = Annotated[str | None, typer.Option(help='when to run, in UTC, e.g. "0 6 * * *"')]
 Interval = Annotated[float | None, typer.Option(help="seconds from one run to the next")]
 Name = Annotated[str | None, typer.Option(help="the deployment's [default: the campaign's]")]
+OF_CROWD = ("workers", "labels_per_task", "classes", "ordered", "several", "strategy")
+"""What `simulate` takes for a crowd alone, beside its --tasks."""
 
 
 @app.command(epilog="Example: `crowdassay run settings.toml --resume`")
@@ -114,6 +117,7 @@ def simulate(
     quiet: Quiet = False,
 ) -> None:
     """Simulate labels whose truth is known: a campaign, with --tasks a crowd, or what a script says."""
+    from flows.settings import SettingsError  # pydantic, for this command only
     from flows.simulate import (  # NumPy
         strategies_of,
         write_campaign,
@@ -122,18 +126,16 @@ def simulate(
         write_scripted,
     )
 
-    if several is not None and tasks is None:
-        raise typer.BadParameter("--several is for a crowd: give its size as --tasks")
-    if ordered and (tasks is None or several is not None):
-        raise typer.BadParameter("--ordered is for a crowd of one class a task: give --tasks alone")
-    if strategy and tasks is None:
-        raise typer.BadParameter("--strategy is for a crowd: give its size as --tasks")
-    if script is not None and tasks is not None:
-        raise typer.BadParameter("--tasks is for a crowd without a script")
     with mistakes():
+        if script is not None:
+            refuse_dropped(
+                context, ("tasks", *OF_CROWD), "is for a crowd without a script; leave it out"
+            )
         if tasks is None:
-            of_crowd = ("workers", "labels_per_task", "classes")
-            refuse_dropped(context, of_crowd, "is for a crowd: give its size as --tasks")
+            refuse_dropped(context, OF_CROWD, "is for a crowd: give its size as --tasks")
+        if several is not None:
+            why = "is for a crowd of one class a task, and --several of more; leave one of them out"
+            refuse_dropped(context, ("ordered",), why)
         if script is not None:
             with waiting_for("the script followed"):
                 record, lines = write_scripted(output, script, seed=seed, force=force)
@@ -158,7 +160,7 @@ def simulate(
                             ordered=ordered, force=force,
                         ).label)  # fmt: skip
             except ValueError as error:  # a size or a strategy, whose sentence says which
-                raise typer.BadParameter(str(error)) from None
+                raise SettingsError(str(error)) from None
         console().print(f"{n_labels:,} labels written to {output}", soft_wrap=True)
 
 
@@ -225,8 +227,7 @@ def deploy(
 ) -> None:
     """Deploy a campaign to a Prefect work pool, whose workers run it on a schedule and on demand."""
     with mistakes():
-        if yaml is None:
-            refuse_dropped(context, ("force",), "is for the file of --yaml; leave it out")
+        refuse_unwritten(context, {"--yaml": yaml})
         with waiting_for("Prefect"):
             from flows.prefect import Schedule, deploy_campaign, write_prefect_yaml  # seconds
 

@@ -32,6 +32,7 @@ from flows.cli.root import (
     print_reading,
     reading_of_options,
     refuse_dropped,
+    refuse_unwritten,
     waiting_for,
 )
 
@@ -81,6 +82,7 @@ def check(
         if clean is None:
             refuse_dropped(context, ("merge",), "is for the copy of --clean; leave it out")
         outputs = {"--clean": clean, "--quarantine": quarantine}
+        refuse_unwritten(context, outputs)
         cleaned, taken = table_files(outputs, inputs=inputs_of(labels), force=force)
         path = kept_input(labels, Path(folder))
         reading = reading_of_options(sep, encoding, sheet, wide)

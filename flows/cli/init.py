@@ -13,6 +13,7 @@ from flows.choices import LABEL_COLUMNS
 from flows.cli.root import (
     Encoding,
     Force,
+    Quiet,
     Repeated,
     Sep,
     Sheet,
@@ -75,6 +76,7 @@ def init(
         str, typer.Option("--map", help="columns, as in worker=annotator,task=item,label=answer")
     ] = "",
     force: Force = False,
+    quiet: Quiet = False,
 ) -> None:
     """Look at a campaign's tables and write settings that run as they are, with reasons.
 
@@ -95,6 +97,11 @@ def init(
         form, columns = format_, map_
         if form is None:
             form, columns = ("table", map_) if map_ else _found_out(labels, reading)
+        if form is None and question is not None:
+            raise SettingsError(
+                f"--question is of an export with several, got {question!r} for {labels}, which is read as a "
+                "table of worker, task, label; leave it out, or say with --format whose export that is"
+            )
         if form is not None:
             asked = Asked(form, question, columns, reading)
             labels = _imported(

@@ -16,7 +16,7 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -39,35 +39,10 @@ if TYPE_CHECKING:
     from quality import Progress
 
 __all__ = [
-    "JSON_LISTS",
-    "MISTAKE",
-    "AsJson",
-    "Encoding",
-    "Force",
-    "Guard",
-    "LabelsFile",
-    "Output",
-    "Quiet",
-    "Repeated",
-    "Sep",
-    "Sheet",
-    "Wide",
-    "app",
-    "console",
-    "counted",
-    "kept_input",
-    "listed",
-    "main",
-    "mistakes",
-    "number_cell",
-    "one_table",
-    "print_line",
-    "print_reading",
-    "reading_of_options",
-    "refuse_dropped",
-    "show_rows",
-    "waiting_for",
-    "write_rows",
+    "JSON_LISTS", "MISTAKE", "AsJson", "Encoding", "Force", "Guard", "LabelsFile", "Output", "Quiet",
+    "Repeated", "Sep", "Sheet", "Wide", "app", "console", "counted", "kept_input", "listed", "main",
+    "mistakes", "number_cell", "one_table", "print_line", "print_reading", "reading_of_options",
+    "refuse_dropped", "refuse_unwritten", "show_rows", "waiting_for", "write_rows",
 ]  # fmt: skip
 
 _silent = ContextVar("_silent", default=False)
@@ -301,6 +276,25 @@ def refuse_dropped(context: typer.Context, names: Collection[str], why: str) -> 
             raise SettingsError(f"{option.opts[0]} {why}")
 
 
+def refuse_unwritten(
+    context: typer.Context,
+    tables: Mapping[str, Path | None],
+    others: Mapping[str, Path | None] | None = None,
+) -> None:
+    """Raise SettingsError for --force where no file is written, and for --guard-formulas where no table is.
+
+    `tables` and `others` are what may be written, by the options that name it.
+    """
+    for option, written in (("guard", tables), ("force", {**tables, **(others or {})})):
+        if not any(written.values()):
+            asked = " or ".join(written)
+            refuse_dropped(
+                context,
+                (option,),
+                f"needs {asked}, which says what to write; add that, or leave it out",
+            )
+
+
 class _Terminated(SystemExit):
     """SIGTERM came: everything on the way ends as on Ctrl-C."""
 
@@ -351,14 +345,15 @@ def show_rows(
     numbers: Collection[str],
     guard: bool = False,
     all_by: str = "--output FILE writes them all",
+    brief: Callable[[str], str] = str,
 ) -> None:
     """Print the first rows, and write all of them if `output` is given; `numbers` names such columns.
 
-    `all_by` says which option shows all rows.
+    `all_by` says which option shows all rows; `brief` shortens a row's last cell for the terminal.
     """
     from flows.terminal import print_rows  # loads the rooms
 
-    shown = [[*row[:-1], row[-1].partition(":")[0]] for row in rows[:SHOWN]]
+    shown = [[*row[:-1], brief(row[-1])] for row in rows[:SHOWN]]
     print_rows(console(), title, header, shown)
     if len(rows) > SHOWN and output is None:
         console().print(f"… and {len(rows) - SHOWN:,} more; {all_by}", style="dim")

@@ -201,7 +201,10 @@ def _by_group(folder: Path, stage: str) -> Facts:
         return facts
     table = read_parquet(folder / f"{stage}.parquet")
     ordered = AT_MOST[0] in table.column_names
-    rows = table.select([*COLUMNS[stage], *(AT_MOST if ordered else ())]).to_pylist()
+    ends = pc.run_end_encode(table["group"].combine_chunks()).run_ends.to_pylist()
+    shown = min(SHOWN_GROUPS, max(1, SHOWN_CELLS // ends[0]), len(ends))
+    columns = [*COLUMNS[stage], *(AT_MOST if ordered else ())]
+    rows = table.select(columns).slice(length=ends[shown - 1]).to_pylist()
     groups = [
         {"group": group, "cells": list(cells)}
         for group, cells in groupby(rows, key=lambda row: row["group"])
@@ -209,9 +212,8 @@ def _by_group(folder: Path, stage: str) -> Facts:
     for group in groups if ordered else ():
         group["mean"] = _mean_grade(group["cells"])
     classes = [cell["class"] for cell in groups[0]["cells"]]
-    shown = min(SHOWN_GROUPS, max(1, SHOWN_CELLS // len(classes)))
-    sizes = {"of_classes": classes, "n_groups": len(groups), "ordered": ordered}
-    return facts | {"groups": groups[:shown], **sizes}
+    sizes = {"of_classes": classes, "n_groups": len(ends), "ordered": ordered}
+    return facts | {"groups": groups, **sizes}
 
 
 def _mean_grade(cells: list[Facts]) -> Facts:

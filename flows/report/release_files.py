@@ -92,6 +92,15 @@ def release(folder: Path) -> dict[str, Any]:
     -----
     **Guarantees.** Nothing in it depends on anything but released values and public facts.
     """
+    found = _with_tables(folder)
+    for stage in COLUMNS:
+        if found[stage] is not None:
+            found[stage]["rows"] = found[stage]["rows"].to_pylist()
+    return found
+
+
+def _with_tables(folder: Path) -> dict[str, Any]:
+    """Collect a :func:`release` with tables in place of their rows."""
     page = public_page(folder)
     found: dict[str, Any] = {"format": FORMAT, "version": VERSION}
     found |= {key: page[key] for key in ("name", *CAMPAIGN)}
@@ -102,7 +111,7 @@ def release(folder: Path) -> dict[str, Any]:
             kept = {key: value for key, value in facts.items() if key not in GROUPED}
             meaning = COLUMNS[stage] | AT_MOST | (OF_SETS if "max_labels" in facts else {})
             columns = {name: meaning[name] for name in table.column_names}
-            facts = {**kept, "columns": columns, "rows": table.to_pylist()}
+            facts = {**kept, "columns": columns, "rows": table}
         found[stage] = facts
     model = page["model"]
     if model is not None:
@@ -125,16 +134,16 @@ def write_release_files(folder: Path) -> tuple[str, ...]:
     -----
     **Guarantees.** Each file is written whole or not at all; the same folder gives the same bytes.
     """
-    found, target = release(folder), folder / "public"
+    found, target = _with_tables(folder), folder / "public"
     target.mkdir(exist_ok=True)
     text = _row_a_line(found) + "\n"
     write_whole(target / "release.json", partial(Path.write_text, data=text, encoding="utf-8"))
     names = ["release.json"]
     for stage in COLUMNS:
         if found[stage] is not None:
-            table = _table(folder, stage)
+            facts = dict(found[stage])
+            table = facts.pop("rows")
             write_whole(target / f"{stage}.csv", partial(csv.write_csv, table))
-            facts = {key: value for key, value in found[stage].items() if key != "rows"}
             described = table.replace_schema_metadata({FORMAT: json.dumps(facts, allow_nan=False)})
             write_whole(target / f"{stage}.parquet", partial(pq.write_table, described))
             names += [f"{stage}.csv", f"{stage}.parquet"]
@@ -144,7 +153,7 @@ def write_release_files(folder: Path) -> tuple[str, ...]:
 def _row_a_line(value: Any, margin: str = "\n") -> str:
     """Write JSON with a line for each value of an object, and for each row of a table.
 
-    >>> print(_row_a_line({"unit": "label", "rows": [{"n": 3}, {"n": 4}]}))
+    >>> print(_row_a_line({"unit": "label", "rows": pa.table({"n": [3, 4]})}))
     {
      "unit": "label",
      "rows": [
@@ -157,31 +166,29 @@ def _row_a_line(value: Any, margin: str = "\n") -> str:
     if isinstance(value, dict) and value:
         items = (f"{PLAIN.encode(key)}: {_row_a_line(one, inner)}" for key, one in value.items())
         return f"{{{','.join(inner + item for item in items)}{margin}}}"
-    if isinstance(value, list) and value and isinstance(value[0], dict | list):
+    if isinstance(value, pa.Table):
         # not by an indent of the encoder's: with one it is many times slower
         return f"[{','.join(inner + row for row in _rows(value))}{margin}]"
     return PLAIN.encode(value)
 
 
-def _rows(rows: list[Any]) -> list[str]:
-    """Write each row as `PLAIN` does: column by column where rows are objects with the same keys.
+def _rows(table: pa.Table) -> list[str]:
+    """Write each row, of texts, numbers and nulls, as `PLAIN` writes an object.
 
-    >>> _rows([{"n": 3, "group": "a, b"}, {"n": 4, "group": None}])
+    >>> _rows(pa.table({"n": [3, 4], "group": ["a, b", None]}))
     ['{"n": 3, "group": "a, b"}', '{"n": 4, "group": null}']
     """
-    names = list(rows[0]) if isinstance(rows[0], dict) else []
-    if names and all(isinstance(row, dict) and list(row) == names for row in rows):
-        columns = [_column(PLAIN.encode(name), [row[name] for row in rows]) for name in names]
-        if all(len(column) == len(rows) for column in columns):  # no value has several of its own
-            return [f"{{{', '.join(cells)}}}" for cells in zip(*columns, strict=True)]
-    return [PLAIN.encode(row) for row in rows]
+    columns = [
+        _column(PLAIN.encode(name), table.column(name).to_pylist()) for name in table.column_names
+    ]
+    return [f"{{{', '.join(cells)}}}" for cells in zip(*columns, strict=True)]
 
 
 def _column(key: str, values: list[Any]) -> list[str]:
-    """Write a key and each of its values; more texts where a value is a list or an object of several."""
+    """Write a key and each of its values."""
     # a text's own line breaks are written as \n, so breaks are between values alone
     text = BROKEN.encode(values)[1:-1].replace("\n", f"\n{key}: ")
-    return f"{key}: {text}".split("\n")
+    return f"{key}: {text}".split("\n") if values else []
 
 
 def _table(folder: Path, stage: str) -> pa.Table:

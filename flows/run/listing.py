@@ -14,18 +14,22 @@ from __future__ import annotations
 import json
 import os
 import platform
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from flows.files import OutputError, write_whole
+from flows.files import OutputError, file_digest, write_whole
 from flows.run.history import complete_runs
 from flows.run.store import (
+    HOUSEKEEPING,
     MANIFEST,
     Run,
+    by_name,
+    digest_key,
     find_unfinished,
     has_digest_key,
     identity_of,
@@ -34,6 +38,7 @@ from flows.run.store import (
     unfinished_runs,
 )
 from flows.settings import Settings
+from flows.tables import input_files, input_paths, is_fetched
 
 __all__ = [
     "LAST_FAILURE", "ListedRun", "RunState", "forget_failure", "last_failure", "list_runs", "note_failure",
@@ -89,17 +94,81 @@ def _listed(run: Run) -> ListedRun:
 
 
 def why_begun_anew(settings: Settings) -> str | None:
-    """Return why `--resume` begins a new run, where the newest that stopped began under other versions.
+    """Return why `--resume` begins a new run: versions, settings or inputs of the newest that stopped.
 
-    None where it goes on in a run, or no versions are in its way.
+    None where it goes on in a run, or where none has stopped.
     """
     stopped = next((one for one in reversed(list_runs(settings)) if one.can_resume), None)
-    others = [] if stopped is None else other_versions(Run(stopped.folder, settings))
-    if stopped is None or not others:
+    if stopped is None:
         return None
     if has_digest_key(settings) and find_unfinished(settings, identity_of(settings)) is not None:
         return None
-    return f"the newest run that did not end ({stopped.folder}) began under {'; '.join(others)}"
+    with suppress(FileNotFoundError):  # another process has just ended the run, or removed it
+        why = _what_differs(Run(stopped.folder, settings))
+        return f"the newest run that did not end ({stopped.folder}) began {why}"
+    return None
+
+
+def _what_differs(run: Run) -> str:
+    """Return under which versions, settings or inputs a run began that are others now.
+
+    Inputs are known by name once the run has read them.
+    """
+    if versions := other_versions(run):
+        return f"under {'; '.join(versions)}"
+    if keys := _other_keys(run.read_json(MANIFEST)["settings"], run.settings):
+        return f"with other settings: {', '.join(keys)}"
+    if not has_digest_key(run.settings):
+        return f"when {run.settings.state} had the key of its inputs, which it lacks now"
+    files = _other_files(run) if (run.folder / "inputs.json").is_file() else []
+    return f"with other inputs{': ' * bool(files)}{', '.join(files)}"
+
+
+def _other_keys(begun: Mapping[str, Any], settings: Settings) -> list[str]:
+    """Return the keys of the settings, each with its section, whose values differ; files by their names."""
+    now = settings.model_dump(mode="json")
+    found: list[str] = []
+    for section in sorted((begun.keys() | now.keys()) - HOUSEKEEPING):
+        one, other = begun.get(section), now.get(section)
+        if not (isinstance(one, dict) and isinstance(other, dict)):
+            in_brackets = isinstance(one, dict) or isinstance(other, dict)
+            found += [f"[{section}]" if in_brackets else section] * (one != other)
+            continue
+        if section == "input":
+            one, other = ({key: _named(of[key]) for key in of} for of in (one, other))
+        found += [
+            f"[{section}] {key}"
+            for key in sorted(one.keys() | other.keys())
+            if one.get(key) != other.get(key)
+        ]
+    return found
+
+
+def _named(value: Any) -> Any:
+    """Return a value of the input's settings as JSON has it, files by their names: a campaign may move.
+
+    >>> _named(["/campaign/tasks.csv", "s3://crowd/tasks.csv"])
+    ['tasks.csv', 's3:/crowd/tasks.csv']
+    """
+    if isinstance(value, list):
+        return [_named(one) for one in value]
+    return str(by_name(Path(value))) if isinstance(value, str) else value
+
+
+def _other_files(run: Run) -> list[str]:
+    """Return the names of the input files that a run has read and that are others now, or new, or gone."""
+    key = digest_key(run.settings)
+    files = [one for one in input_files(run.settings.input) if not is_fetched(one[1])]
+    now = {
+        (role, path.name, file_digest(path, key) if path.is_file() else "") for role, path in files
+    }
+    fetched = {path.name for _, path in input_paths(run.settings.input) if is_fetched(path)}
+    read = {
+        (one["role"], one["name"], one["digest"])
+        for one in run.read_json("inputs.json")["files"]
+        if one["name"] not in fetched
+    }
+    return sorted({name for _, name, _ in now ^ read})
 
 
 def note_failure(state: Path, error: BaseException, why: str, *, campaign: str) -> None:

@@ -454,7 +454,7 @@ def identity_of(settings: Settings) -> str:
     that was moved whole has its identity still.
     """
     key = digest_key(settings)
-    names = {one: _by_name(value) for one, value in settings.input}
+    names = {one: by_name(value) for one, value in settings.input}
     named = settings.model_copy(update={"input": settings.input.model_copy(update=names)})
     told = named.model_dump_json(exclude=HOUSEKEEPING)
     digest = hashlib.blake2b(told.encode(), key=key, digest_size=32)
@@ -464,10 +464,10 @@ def identity_of(settings: Settings) -> str:
     return digest.hexdigest()
 
 
-def _by_name(value: Any) -> Any:
+def by_name(value: Any) -> Any:
     """Return a value of the input's settings, paths of files by their last part; an address stays whole."""
     if isinstance(value, tuple):
-        return tuple(map(_by_name, value))
+        return tuple(map(by_name, value))
     return Path(value.name) if isinstance(value, Path) and not is_remote(value) else value
 
 

@@ -11,6 +11,7 @@ never change. Costs of a data set's entries add up in an `Account`.
 
 import json
 import math
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, dataclass, fields
@@ -59,6 +60,7 @@ real numbers, and what rounding adds to it is not bounded.
 
 MAX_EPSILON = 100.0  # for releases that have a delta as well; the closed forms are tested up to it
 MAX_SCALE = 2.0**40  # beyond it the 64-bit samplers could saturate
+LARGEST = sys.float_info.max
 SAFETY = 1 + 1e-6  # for rounding: a computed delta is raised by it before it is compared
 
 
@@ -176,19 +178,24 @@ def covering_scale(l1: float | int, epsilon: float) -> float:
 
 
 def six_digits_down(number: Fraction) -> float:
-    """Return the largest decimal of about six digits that is <= a number >= 0.
+    """Return the largest decimal of about six digits that is <= a number >= 0, and is no infinite double.
 
     Examples
     --------
     >>> six_digits_down(Fraction(2, 3)), six_digits_up(Fraction(2, 3)), six_digits_up(exact(0.1))
     (0.666666, 0.666667, 0.1)
     """
-    return float(number // _step(number) * _step(number))
+    number = min(number, Fraction(LARGEST))
+    near = float(number // _step(number) * _step(number))
+    return near if exact(near) <= number else math.nextafter(near, 0.0)
 
 
 def six_digits_up(number: Fraction) -> float:
-    """Return the smallest decimal of about six digits that is >= a number >= 0."""
-    return float(-(-number // _step(number)) * _step(number))
+    """Return the smallest decimal of about six digits that is >= a number >= 0.
+
+    It is infinity beyond the largest double, and a number > 0 is never 0.
+    """
+    return double_up(-(-number // _step(number)) * _step(number))
 
 
 def double_up(number: Fraction) -> float:
@@ -211,7 +218,8 @@ def double_up(number: Fraction) -> float:
 def price_text(number: Fraction | float, *, left: bool = False) -> str:
     """Write an epsilon or a delta as it is, where twelve digits are enough, or else rounded up to six.
 
-    What is left of a budget is rounded down: nothing that is printed understates what was spent.
+    What is left of a budget is rounded down: nothing that is printed understates what was spent. More than
+    the largest double is written as inf.
 
     Examples
     --------
@@ -223,7 +231,7 @@ def price_text(number: Fraction | float, *, left: bool = False) -> str:
     value = number if isinstance(number, Fraction) else exact(number)
     if value < 0:
         return f"-{price_text(-value, left=not left)}"
-    whole = f"{float(value):.12g}"
+    whole = f"{float(min(value, Fraction(LARGEST))):.12g}"
     if Fraction(whole) == value:
         return whole
     return f"{(six_digits_down if left else six_digits_up)(value):.12g}"

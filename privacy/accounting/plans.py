@@ -202,6 +202,8 @@ def plan(events: Mapping[Event, int], *, delta: float) -> PlanEvent:
         bounds.append(six_digits_up(composed.basic.epsilon))
     if not bounds:
         raise ValueError(f"delta must be larger for these releases, got delta={delta}")
+    if not min(bounds) < math.inf:
+        raise ValueError("epsilons of the planned releases must add up to a finite double")
     return PlanEvent(written, min(bounds), delta)
 
 

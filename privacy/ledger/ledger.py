@@ -14,7 +14,7 @@ returned before. `Ledger` is used as in its examples; the steps of a release sta
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, NoReturn, TypeVar
 
@@ -52,7 +52,7 @@ from privacy.ledger.statement import (
 )
 from privacy.ledger.store import Store
 from privacy.mechanism import Interaction, Json, Mechanism, Noise, Question
-from privacy.query import Part, Query, Unit
+from privacy.query import Part, Query, Unit, is_whole
 
 __all__ = ["Ledger", "Release", "store_at"]
 
@@ -79,16 +79,16 @@ class Release(Generic[T]):
     facts
         The public facts of the query that paid, as its `Publication` has them; empty without one.
     stale
-        True where the value was published under the query's key before, and the private data have
-        changed since. **Not for the public.**
+        True where the value was drawn under the query's key from other private data than the query's.
+        **Not for the public.**
     """
 
     value: T
     entry: int
     event: Event
-    fresh: bool
+    fresh: bool = field(repr=False)
     facts: str = ""
-    stale: bool = False
+    stale: bool = field(default=False, repr=False)
 
 
 class Ledger:
@@ -109,8 +109,8 @@ class Ledger:
     LedgerError
         If the ledger is damaged, cannot be reached or written, is of another version, has another
         key, or is a file that others than its owner may use.
-    ValueError
-        If the key has another length, or the URL is not of this form.
+    ValueError, TypeError
+        If the key has another length or type, or the URL is not of this form.
 
     Notes
     -----
@@ -150,6 +150,8 @@ class Ledger:
     """
 
     def __init__(self, where: Path | str, *, key: bytes) -> None:
+        if not isinstance(key, bytes):
+            raise TypeError(f"key must be bytes, got {type(key).__name__}")
         if not 16 <= len(key) <= 64:  # a shorter one could be guessed, the hash takes no longer one
             raise ValueError(f"key must be of 16 to 64 bytes, got {len(key)}")
         self._access = Access(store_at(where), bytes(key))
@@ -345,8 +347,8 @@ class Ledger:
         entries
             Number of newest entries to list; None for all. The totals are always of all.
         """
-        if entries is not None and not 0 <= entries < 2**63:
-            raise ValueError(f"entries must be >= 0 or None, got entries={entries}")
+        if entries is not None and not (is_whole(entries) and 0 <= entries < 2**63):
+            raise ValueError(f"entries must be an integer >= 0 or None, got entries={entries}")
         with self._access.reading() as book:
             check_chain(book, self._access.store.place, newest=NEWEST)
             required_budget(book, dataset)

@@ -2,8 +2,8 @@
 
 The ledger knows a query with a `Publication` by public things alone: mechanism, name, key, terms and
 cell. So whether a value is stored or fresh says nothing about the data, and neither does the equality
-of two publications. Beside each such entry stands a keyed digest of the private data that paid for it,
-by which the data's owners learn that a value is older than the data.
+of two publications. Beside each such value stands a keyed digest of the private data that it was drawn
+from, by which the data's owners learn that it is older than the data.
 
 >>> import numpy as np
 >>> from privacy.query import Publication, Unit
@@ -13,12 +13,12 @@ by which the data's owners learn that a value is older than the data.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import select
 
-from privacy.accounting import Event, PlannedEvent, parse_event
+from privacy.accounting import Event, PlannedEvent, event_json, parse_event
 from privacy.ledger.records import Book, part_of, rows_where
 from privacy.ledger.store import LedgerError, Record, answers, entries, releases
 from privacy.query import Query
@@ -31,6 +31,12 @@ __all__ = [
     "find_published",
     "public_identity",
 ]
+
+DRAWN = {
+    table.c.entry: select(table.c.entry, table.c.contents).where(table.c.contents.is_not(None))
+    for table in (releases, answers)
+}
+"""The digests of the data that values were drawn from; of an interaction's answers the first has it."""
 
 ANOTHER_KEY = "nothing was spent. Give another publication key, which is paid anew"
 
@@ -73,17 +79,23 @@ def check_keys_are_unused(book: Book, new: Sequence[Query]) -> None:
         names[name].add(cell)
 
 
-def check_undrawn(book: Book, query: Query, entry: int) -> None:
-    """Raise LedgerError if a paid entry has given nothing yet, and its data have other public facts.
+def check_undrawn(book: Book, query: Query, event: Event, entry: int) -> None:
+    """Raise LedgerError if a paid entry has given nothing yet, and it was for other facts or another event.
 
-    What is drawn now would be of other records than those it was paid for.
+    What is drawn now would be of other records than those it was paid for, or at another price.
     """
     drawn = (
         select(table.c.entry).where(table.c.entry == entry).limit(1)
         for table in (releases, answers)
     )
-    if not any(book.connection.execute(one).first() for one in drawn):
-        check_same_size(book, query, entry)
+    if any(book.connection.execute(one).first() for one in drawn):
+        return
+    check_same_size(book, query, entry)
+    row = book.connection.execute(select(entries).where(entries.c.entry == entry)).one()
+    if event_json(_event_of(row)) != event_json(event):
+        raise LedgerError(
+            f"{_what(query)} was paid for with other noise or at another price; {ANOTHER_KEY}"
+        )
 
 
 def check_same_size(book: Book, query: Query, entry: int) -> None:
@@ -92,24 +104,32 @@ def check_same_size(book: Book, query: Query, entry: int) -> None:
     facts = None if query.publication is None else query.publication.facts
     if (row.n, part_of(row), row.facts) != (int(query.n), query.part, facts):
         raise LedgerError(
-            f"{_what(query)} was paid for {row.n} records, got {int(query.n)} records, or other cells or "
-            f"sizes; {ANOTHER_KEY}"
+            f"{_what(query)} was paid for {row.n // query.places} records, got {query.n_records} records, "
+            f"or other cells or sizes; {ANOTHER_KEY}"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What stands with an entry under a key: event, public facts, and the digest of the data that paid."""
+    """What stands with an entry under a key: event, public facts, and a digest of the data drawn from."""
 
     event: Event
     facts: str
-    contents: bytes | None
+    contents: bytes | None = field(repr=False)
 
 
 def find_published(book: Book, numbers: Collection[int]) -> dict[int, Published]:
-    """Return what entries were when they were paid, by their numbers."""
-    rows = rows_where(book, select(entries), entries.c.entry, list(numbers))
-    return {row.entry: Published(_event_of(row), row.facts, row.contents) for row in rows}
+    """Return what entries were paid for, and what their values were drawn from, by their numbers."""
+    asked = list(numbers)
+    contents = {
+        row.entry: row.contents
+        for column, drawn in DRAWN.items()
+        for row in rows_where(book, drawn, column, asked)
+    }
+    rows = rows_where(book, select(entries), entries.c.entry, asked)
+    return {
+        row.entry: Published(_event_of(row), row.facts, contents.get(row.entry)) for row in rows
+    }
 
 
 def _event_of(row: Record) -> Event:

@@ -23,7 +23,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NoReturn
 
@@ -89,20 +89,24 @@ class Request:
     mechanism: Mechanism | Interaction
     query: Query
     event: Event
-    fingerprint: bytes
+    fingerprint: bytes = field(repr=False)  # equal ones show that data are equal
     slot: PlannedEvent | None = None
-    contents: bytes | None = None
+    contents: bytes | None = field(default=None, repr=False)
 
 
 def request_of(
     mechanism: Mechanism | Interaction, query: Query, *, key: bytes, plan: int | None = None
 ) -> Request:
-    """Return a mechanism's request; raise TypeError if the mechanism's own event is a plan's."""
+    """Return a mechanism's request; raise TypeError if its event is a plan's, or it draws and answers."""
     event = mechanism.event(query)
     if isinstance(event, PlanEvent | PlannedEvent):
         raise TypeError(
             f"a mechanism's event must be of a kind that draws noise, got {type(event).__name__}; "
             "open_plan pays for plans"
+        )
+    if _answers(type(mechanism)) and isinstance(mechanism, Mechanism):
+        raise TypeError(  # one payment would give a value and answers
+            f"a mechanism must draw values or answer questions, not both, got {type(mechanism).__name__}"
         )
     mark = fingerprint(mechanism, query, event, key=key)
     slot = None if plan is None else PlannedEvent(plan, event_json(event))
@@ -190,7 +194,9 @@ def _describe(knob: Any) -> Any:
             one.name: _describe(as_declared(one, getattr(knob, one.name)))
             for one in dataclasses.fields(knob)
         }
-        return {"type": type(knob).__qualname__, "fields": own}
+        # under a key a name's values and answers would be one payment
+        kind = type(knob)
+        return {"type": kind.__qualname__, "answers": _answers(kind), "fields": own}
     if isinstance(knob, tuple):
         return [_describe(one) for one in knob]
     if knob is None or isinstance(knob, bool | int | float | str):
@@ -213,8 +219,11 @@ def release(
         if value is None
     }
     drawn = _draw(mechanism, [request.query for request in missing.values()], noise)
-    texts = dict(zip(missing, map(_text, drawn), strict=True))
-    kept = keep(access, {one.query.dataset for one in missing.values()}, texts)
+    values = {
+        entry: (_text(value), request.contents)
+        for (entry, request), value in zip(missing.items(), drawn, strict=True)
+    }
+    kept = keep(access, {one.query.dataset for one in missing.values()}, values)
     released = []
     for request in asked:
         entry, value = paid[request.fingerprint]
@@ -267,12 +276,12 @@ def _check_keys(
     book: Book, asked: Sequence[Request], paid: Mapping[bytes, tuple[int, str | None]]
 ) -> None:
     """Raise LedgerError where a publication key would be drawn twice, or for other records than paid."""
-    keyed = {one.fingerprint: one.query for one in asked if one.query.publication is not None}
-    for mark, query in keyed.items():
+    keyed = {one.fingerprint: one for one in asked if one.query.publication is not None}
+    for mark, one in keyed.items():
         entry, value = paid.get(mark, (None, None))
         if entry is not None and value is None:
-            check_undrawn(book, query, entry)
-    if new := [query for mark, query in keyed.items() if mark not in paid]:
+            check_undrawn(book, one.query, one.event, entry)
+    if new := [one.query for mark, one in keyed.items() if mark not in paid]:
         check_keys_are_unused(book, new)
 
 
@@ -282,9 +291,9 @@ def _check_query(query: Query, budget: Budget) -> None:
             f"the budget of {query.dataset!r} protects the unit '{budget.unit}', which a guarantee "
             f"for the unit '{query.unit}' does not cover"
         )
-    if not budget.limit.delta * int(query.n) < 1:
+    if not budget.limit.delta * query.n_records < 1:
         raise LedgerError(
-            f"the budget's delta must be < 1/n, got n={query.n}; lower delta with change_budget"
+            f"the budget's delta must be < 1/n, got n={query.n_records}; lower delta with change_budget"
         )
 
 
@@ -323,7 +332,6 @@ def insert_entries(book: Book, requests: Sequence[Request]) -> None:
             "mechanism": type(one.mechanism).__qualname__,
             "event": event_json(one.slot or one.event),
             "fingerprint": one.fingerprint,
-            "contents": one.contents,
             "facts": None if one.query.publication is None else one.query.publication.facts,
         }
         for entry, one in enumerate(requests, start=last + 1)
@@ -338,23 +346,34 @@ def _draw(mechanism: Mechanism, queries: Sequence[Query], noise: Noise) -> list[
 
 
 def keep(
-    access: Access, datasets: Collection[str], texts: Mapping[int, str]
+    access: Access, datasets: Collection[str], values: Mapping[int, tuple[str, bytes | None]]
 ) -> dict[int, tuple[str, bool]]:
-    """Store values of entries that have none; return the stored text, and whether it is this one."""
-    if not texts:
+    """Store values of entries that have none, each with the digest of the data that it was drawn from.
+
+    Return the stored text of each entry, and whether it is this one.
+    """
+    if not values:
         return {}
     with access.writing() as book:
         lock(book, *datasets)
-        return keep_values(book, texts)
+        return keep_values(book, values)
 
 
-def keep_values(book: Book, values: Mapping[int, str]) -> dict[int, tuple[str, bool]]:
+def keep_values(
+    book: Book, values: Mapping[int, tuple[str, bytes | None]]
+) -> dict[int, tuple[str, bool]]:
     """Store values as `keep` does, in a transaction that holds the data sets' locks."""
     rows = rows_where(book, STORED, releases.c.entry, list(values))
     kept = {row.entry: row.value for row in rows}
-    new = [{"entry": entry, "value": text} for entry, text in values.items() if entry not in kept]
+    new = [
+        {"entry": entry, "contents": contents, "value": text}
+        for entry, (text, contents) in values.items()
+        if entry not in kept
+    ]
     append(book, releases, new)
-    return {entry: (kept.get(entry, value), entry not in kept) for entry, value in values.items()}
+    return {
+        entry: (kept.get(entry, text), entry not in kept) for entry, (text, _) in values.items()
+    }
 
 
 def answer(
@@ -376,8 +395,9 @@ def answer(
         known, past = find_answers(book, entry, marks), _history(book, request, entry)
         if request.query.publication is not None and not known.keys() >= set(marks):
             check_same_size(book, request.query, entry)
-        last = last_state(book, entry)
+        last, contents = last_state(book, entry), None
         if last is None:
+            contents = request.contents  # of the data that the state is drawn from
             n_calls, number = 0, 1 + len(past.others)
             state = mechanism.start(request.query, noise)
         else:
@@ -394,7 +414,8 @@ def answer(
             state = json.loads(kept)[-1]
             # nothing looks for the mark of a repeated call, which only has to differ from all others
             own = mark if fresh else _digest({"call": n_calls}, {}, access.key)
-            answered.append((question.name, own, kept, known[mark]))
+            answered.append((question.name, own, contents, kept, known[mark]))
+            contents = None
             given.append((known[mark], fresh))
         insert_answers(book, entry, answered)
     return entry, given
@@ -433,8 +454,13 @@ def _history(book: Book, request: Request, entry: int) -> History:
     return History(asked, 1 + len(others), cost, tuple(others))
 
 
-def insert_answers(book: Book, entry: int, answered: Sequence[tuple[str, bytes, str, str]]) -> None:
-    """Record name and fingerprint of each call, calls, number and secret state after it, and its answer."""
-    names = ("question", "fingerprint", "state", "value")
+def insert_answers(
+    book: Book, entry: int, answered: Sequence[tuple[str, bytes, bytes | None, str, str]]
+) -> None:
+    """Record each call: name, fingerprint, digest of the data if it began the state, state, and answer.
+
+    The state stands with the numbers of calls and of the interaction.
+    """
+    names = ("question", "fingerprint", "contents", "state", "value")
     rows = [{"entry": entry, **dict(zip(names, one, strict=True))} for one in answered]
     append(book, answers, rows)

@@ -55,7 +55,7 @@ __all__ = [
     "restricted",
 ]
 
-VERSION = 3
+VERSION = 4
 WAIT = 60.0  # seconds to wait for another process's transaction
 
 Record: TypeAlias = Any
@@ -71,11 +71,10 @@ head = _table("head", "n_rows link seal")
 budgets = _table("budgets", "position time dataset unit epsilon delta n link")
 entries = _table(
     "entries",
-    "entry position time dataset query unit n partition cell mechanism event fingerprint contents facts "
-    "link",
+    "entry position time dataset query unit n partition cell mechanism event fingerprint facts link",
 )
-releases = _table("releases", "position time entry value link")
-answers = _table("answers", "position time entry question fingerprint state value link")
+releases = _table("releases", "position time entry contents value link")
+answers = _table("answers", "position time entry question fingerprint contents state value link")
 
 CHAINED = (budgets, entries, releases, answers)
 
@@ -123,16 +122,16 @@ DEFINITIONS = (
         entry {number} PRIMARY KEY, position {number} NOT NULL UNIQUE, time TEXT NOT NULL,
         dataset TEXT NOT NULL, query TEXT NOT NULL, unit TEXT NOT NULL, n {number} NOT NULL,
         partition TEXT, cell TEXT, mechanism TEXT NOT NULL, event TEXT NOT NULL,
-        fingerprint {bytes} NOT NULL UNIQUE, contents {bytes}, facts TEXT, link {bytes} NOT NULL,
+        fingerprint {bytes} NOT NULL UNIQUE, facts TEXT, link {bytes} NOT NULL,
         CHECK ((partition IS NULL) = (cell IS NULL)))""",
     """CREATE TABLE releases (
         position {number} PRIMARY KEY, time TEXT NOT NULL,
-        entry {number} NOT NULL UNIQUE REFERENCES entries, value TEXT NOT NULL,
+        entry {number} NOT NULL UNIQUE REFERENCES entries, contents {bytes}, value TEXT NOT NULL,
         link {bytes} NOT NULL)""",
     """CREATE TABLE answers (
         position {number} PRIMARY KEY, time TEXT NOT NULL,
         entry {number} NOT NULL REFERENCES entries, question TEXT NOT NULL,
-        fingerprint {bytes} NOT NULL, state TEXT NOT NULL, value TEXT NOT NULL,
+        fingerprint {bytes} NOT NULL, contents {bytes}, state TEXT NOT NULL, value TEXT NOT NULL,
         link {bytes} NOT NULL, UNIQUE (entry, fingerprint))""",
     "CREATE INDEX entries_by_cell ON entries (dataset, partition, cell, event)",
     "CREATE INDEX entries_by_dataset ON entries (dataset, entry)",

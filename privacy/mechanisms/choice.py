@@ -1,5 +1,8 @@
 """Choose the mechanism that errs least on class counts, from public numbers alone.
 
+Lattice and discrete Laplace noise err as their exact laws say. Discrete Gaussian noise is taken to err like
+continuous noise of its scale, which is never less (`DiscreteGaussianLaw.projected_l1`).
+
 >>> choose_mechanism(5, epsilon=1.0, delta=1e-6).mechanism
 LatticeLaplace(epsilon=1.0)
 """
@@ -40,8 +43,9 @@ class Choice:
     """A mechanism for each of one or more releases, and why.
 
     `expected_l1` is the error of each, in labels over all classes, before negative counts are cut
-    off. For a single release `crossover` is the delta up to which lattice Laplace noise errs less,
-    which uses none; for more, `plan` is the event that pays for all of them, and the other is None.
+    off; of discrete Gaussian noise an upper bound. For a single release `crossover` is the delta up to
+    which lattice Laplace noise is chosen, which uses none; for more, `plan` is the event that pays for all
+    of them, and the other is None.
     """
 
     mechanism: CountsMechanism
@@ -52,10 +56,10 @@ class Choice:
 
 
 def crossover_delta(n_classes: int, epsilon: float) -> float:
-    """Return the largest delta at which lattice Laplace noise errs no more than discrete Gaussian.
+    """Return the delta up to which lattice Laplace noise is taken to err no more than discrete Gaussian.
 
-    The delta of Gaussian noise whose expected l1 norm after projection to the public sum,
-    c sd sqrt(2 (1 - 1/c) / pi), is that of the lattice Laplace noise.
+    That of discrete Gaussian noise of the scale at which continuous noise's expected l1 norm after projection
+    to the public sum, c sd sqrt(2 (1 - 1/c) / pi), is that of the lattice Laplace noise.
 
     Parameters
     ----------
@@ -123,7 +127,8 @@ def choose_mechanism(
     sum.
 
     **Guarantees.** Only public numbers are looked at; the other mechanisms' expected errors are no
-    smaller; a plan costs no more than the price given.
+    smaller, but that of a discrete Gaussian that was not chosen, which at a scale of 1 or more is smaller
+    by a tenth at most; a plan costs no more than the price given.
 
     Examples
     --------

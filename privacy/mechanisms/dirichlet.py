@@ -35,7 +35,7 @@ from privacy.mechanisms.dirichlet_pairs import (
     largest_scale,
 )
 from privacy.mechanisms.gaussian import check_moved_task
-from privacy.query import Query, check_classes, check_size
+from privacy.query import Query, check_classes, check_releases, check_size, is_whole
 
 __all__ = [
     "ClampedDirichletEvent",
@@ -146,8 +146,8 @@ def _check_urn(text: str, draws: int) -> float:
     scale = exact(text)
     if not 0 < scale <= MAX_SCALE:
         raise ValueError(f"scale must be > 0 and at most 2**40, got scale={text}")
-    if not draws >= 1:
-        raise ValueError(f"draws must be >= 1, got draws={draws}")
+    if not (is_whole(draws) and draws >= 1):
+        raise ValueError(f"draws must be an integer >= 1, got draws={draws}")
     return float(scale)
 
 
@@ -225,10 +225,10 @@ class DirichletClamp:
     ) -> Float[np.ndarray, " draws"]:
         """Log probability of releases, up to a constant that neighbouring queries share."""
         shape = float(self.scale) * np.maximum(check_moved_task(query), self.floor)
-        gammaln = scipy.special.gammaln
+        drawn, gammaln = check_releases(releases, shape.size), scipy.special.gammaln
         constant = gammaln(shape.sum()) - gammaln(shape).sum()
-        drawn = gammaln(shape + releases).sum(axis=1)
-        return np.asarray(constant + drawn - gammaln(shape.sum() + releases.sum(axis=1)))
+        own = gammaln(shape + drawn).sum(axis=1)
+        return np.asarray(constant + own - gammaln(shape.sum() + drawn.sum(axis=1)))
 
     def draw(self, query: Query, noise: Noise) -> Json:
         """Draw counts from the urn; only the ledger calls this."""
@@ -332,8 +332,8 @@ class DirichletPseudoCount:
     ) -> Float[np.ndarray, " draws"]:
         """Log probability of releases, up to a constant that neighbouring queries share."""
         shape = float(self.scale) * (check_moved_task(query) + float(self.pseudo_count))
-        gammaln = scipy.special.gammaln
-        return np.asarray(gammaln(shape + releases).sum(axis=1) - gammaln(shape).sum())
+        drawn, gammaln = check_releases(releases, shape.size), scipy.special.gammaln
+        return np.asarray(gammaln(shape + drawn).sum(axis=1) - gammaln(shape).sum())
 
     def draw(self, query: Query, noise: Noise) -> Json:
         """Draw counts from the urn; only the ledger calls this."""

@@ -88,7 +88,7 @@ def pair_delta(source: float | int, target: float | int, scale: float, epsilon: 
     The loss is scale * ln(theta_i / theta_j) - ln C with C the ratio of the normalisers, and
     theta_i / (theta_i + theta_j) is Beta(scale p, scale q) or Beta(scale (p-1), scale (q+1)).
 
-    **Guarantees.** The reverse of (p, q) is the forward of (q+1, p-1).
+    **Guarantees.** The reverse of (p, q) is the forward of (q+1, p-1). No NaN passes for a delta of 0.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def pair_delta(source: float | int, target: float | int, scale: float, epsilon: 
     exceedance, factor = _beta_cdf(s * q, s * p, t), math.exp(epsilon)
     forward = exceedance - factor * _beta_cdf(s * (q + 1), s * (p - 1), t)
     reverse = _beta_cdf(s * (p - 1), s * (q + 1), back) - factor * _beta_cdf(s * p, s * q, back)
-    return PairDelta(exceedance, max(0.0, forward), max(0.0, reverse), constant)
+    return PairDelta(exceedance, _largest(forward), _largest(reverse), constant)
 
 
 def dominating_delta(floor: float | int, scale: float, epsilon: float) -> float:
@@ -117,7 +117,7 @@ def dominating_delta(floor: float | int, scale: float, epsilon: float) -> float:
     Parameters
     ----------
     floor
-        **Public** lower bound of every count, >= 1e-100; it need not be an integer.
+        **Public** lower bound of every count, from 1e-100 to 2**53; it need not be an integer.
     scale, epsilon
         As for `pair_delta`, errors included.
 
@@ -141,7 +141,7 @@ def dominating_delta(floor: float | int, scale: float, epsilon: float) -> float:
     _check(scale, epsilon)
     low, high, t = scale * floor, scale * (floor + 1), epsilon / scale
     lost = math.exp(epsilon) * _beta_cdf(high, low, t)
-    return max(0.0, _beta_cdf(low, high, t) - lost)
+    return _largest(_beta_cdf(low, high, t) - lost)
 
 
 def clamp_delta(floor: float | int, scale: float, epsilon: float) -> float:
@@ -170,7 +170,7 @@ def clamp_delta(floor: float | int, scale: float, epsilon: float) -> float:
     factor, fall, rise = math.exp(epsilon), (ratio - epsilon) / scale, (ratio + epsilon) / scale
     below = _gamma_cdf(a, fall) - factor * _gamma_cdf(a + scale, fall)
     above = _gamma_tail(a + scale, rise) - factor * _gamma_tail(a, rise)
-    return max(dominating, below, above)
+    return _largest(dominating, below, above)
 
 
 def expected_distortion(count: Real[np.ndarray, " classes"], scale: float) -> float:
@@ -200,6 +200,13 @@ def expected_distortion(count: Real[np.ndarray, " classes"], scale: float) -> fl
     powers = scipy.special.xlogy(a, x) + scipy.special.xlog1py(b, -x)
     log_one = powers - np.log(a + b) - scipy.special.betaln(a, b)
     return float(2 * np.exp(log_one).sum())
+
+
+def _largest(*deltas: float) -> float:
+    """Return the largest of some numbers and 0; raise ArithmeticError for NaN, which `max` would hide."""
+    if any(map(math.isnan, deltas)):
+        raise ArithmeticError("a delta must be a number, got NaN")
+    return max(0.0, *deltas)
 
 
 def _beta_cdf(a: float, b: float, t: float) -> float:
@@ -232,8 +239,8 @@ def _check(scale: float, epsilon: float) -> None:
 
 
 def _check_floor(floor: float | int) -> None:
-    if not MIN_FLOOR <= floor < math.inf:
-        raise ValueError(f"floor must be >= 1e-100 and finite, got floor={floor}")
+    if not MIN_FLOOR <= floor <= MAX_RECORDS:
+        raise ValueError(f"floor must be >= 1e-100 and at most 2**53, got floor={floor}")
 
 
 MIN_SEARCHED, MAX_SEARCHED = 1e-9, 1e7

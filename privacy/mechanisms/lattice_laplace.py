@@ -50,7 +50,7 @@ from privacy.accounting import (
 )
 from privacy.mechanism import Json, Noise
 from privacy.mechanisms.exact_law import ExactLaw
-from privacy.query import ONE_TASK, Query, check_classes, check_counts
+from privacy.query import ONE_TASK, Query, check_classes, check_counts, check_releases
 
 __all__ = [
     "LatticeLaplace",
@@ -244,7 +244,8 @@ class LatticeLaplace:
         self, query: Query, releases: Int[np.ndarray, "draws classes"]
     ) -> Float[np.ndarray, " draws"]:
         """Log probability of releases, up to a constant that neighbouring queries share."""
-        distance = np.abs(releases - check_counts(query)).sum(axis=1)
+        counts = check_counts(query)
+        distance = np.abs(check_releases(releases, counts.size) - counts).sum(axis=1)
         return np.asarray(-distance / self.event(query).scale)
 
     def draw(self, query: Query, noise: Noise) -> Json:

@@ -94,7 +94,7 @@ def alpha_interval(
     check_level(level)
     numbers = class_values(labels, metric, values)
     tasks = np.flatnonzero(np.diff(labels.task_start))
-    return _alpha(labels, tasks, metric, numbers, level)
+    return _alpha(labels, tasks, _given_in_all(labels, tasks), metric, numbers, level)
 
 
 @check_arguments
@@ -141,7 +141,8 @@ def alpha_by_class(
         )
     # of two values the squared difference says whether they differ
     ones = ((np.arange(labels.n_classes) == code).astype(np.float64) for code in asked)
-    return tuple(_alpha(labels, tasks, "interval", one, level, "nominal") for one in ones)
+    given = _given_in_all(labels, tasks)
+    return tuple(_alpha(labels, tasks, given, "interval", one, level, "nominal") for one in ones)
 
 
 @check_arguments
@@ -195,7 +196,8 @@ def alpha_by_group(
     tasks = tasks[np.argsort(group[tasks], kind="stable")]
     ends = np.cumsum(np.bincount(group[tasks], minlength=n_groups))
     return tuple(
-        _alpha(labels, mine, metric, numbers, level) for mine in np.split(tasks, ends)[:n_groups]
+        _alpha(labels, mine, _given_in_all(labels, mine), metric, numbers, level)
+        for mine in np.split(tasks, ends)[:n_groups]
     )
 
 
@@ -338,17 +340,17 @@ def _add_tasks(
 def _alpha(
     labels: CrowdLabels,
     tasks: Int64[np.ndarray, " some"],
+    given: tuple[Float64[np.ndarray, " classes"], Float64[np.ndarray, " classes"]],
     metric: Metric,
     numbers: Float64[np.ndarray, " classes"],
     level: float,
     named: Metric | None = None,
 ) -> Alpha:
-    """Return alpha of some tasks, all of which have labels."""
-    paired = tasks[np.diff(labels.task_start)[tasks] > 1]
-    given, of_pairs = _given(labels, tasks), _given(labels, paired)
-    place = None if metric == "nominal" else _places(metric, numbers, of_pairs)
-    mine = sums_of_tasks(labels, tasks, given if place is None else place)
-    return _alpha_of_sums(mine, given, of_pairs, place, level, named or metric)
+    """Return alpha of some tasks, all of which have labels, and of what was given in them."""
+    in_all, in_paired = given
+    place = None if metric == "nominal" else _places(metric, numbers, in_paired)
+    mine = sums_of_tasks(labels, tasks, in_all if place is None else place)
+    return _alpha_of_sums(mine, in_all, in_paired, place, level, named or metric)
 
 
 def _alpha_of_sums(
@@ -362,6 +364,14 @@ def _alpha_of_sums(
     """Return alpha from each task's sums and how often each class was given, on all and on paired tasks."""
     within, touching = _apart(mine, given, place)
     return alpha_of_distances(mine.n, within, touching, _spread(of_pairs, place), level, metric)
+
+
+def _given_in_all(
+    labels: CrowdLabels, tasks: Int64[np.ndarray, " some"]
+) -> tuple[Float64[np.ndarray, " classes"], Float64[np.ndarray, " classes"]]:
+    """How often each class was given to some tasks, and to those of them with two labels or more."""
+    paired = tasks[np.diff(labels.task_start)[tasks] > 1]
+    return _given(labels, tasks), _given(labels, paired)
 
 
 def _given(

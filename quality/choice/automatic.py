@@ -400,7 +400,8 @@ def log_chances(
 ) -> Float64[np.ndarray, " held"]:
     """Return the log-probability of each label held out, by what a label means."""
     predicted = np.zeros(np.count_nonzero(out))
-    _predict(task, label, out, np.ascontiguousarray(posterior), meaning, predicted)
+    by_label = np.ascontiguousarray(meaning.T)
+    _predict(task, label, out, np.ascontiguousarray(posterior), by_label, predicted)
     return np.log(predicted, out=predicted)
 
 
@@ -427,7 +428,7 @@ def answers_given(
     n_classes = posterior.shape[1]
     given = np.zeros((n_classes, n_classes))
     _add_answers(task, label, out, np.ascontiguousarray(posterior), given)
-    return given
+    return np.ascontiguousarray(given.T)
 
 
 def meanings_of(
@@ -443,25 +444,27 @@ def meanings_of(
 
 
 @kernel
-def _predict(task, label, out, posterior, meaning, predicted) -> None:
+def _predict(task, label, out, posterior, by_label, predicted) -> None:
     """Add up the chance of each label held out over the truths."""
     place = 0
     for row in range(len(label)):
         if not out[row]:
             continue
-        for truth in range(len(meaning)):
-            predicted[place] += posterior[task[row], truth] * meaning[truth, label[row]]
+        believed, chance = posterior[task[row]], by_label[label[row]]
+        for truth in range(len(chance)):
+            predicted[place] += believed[truth] * chance[truth]
         place += 1
 
 
 @kernel
-def _add_answers(task, label, out, posterior, given) -> None:
+def _add_answers(task, label, out, posterior, by_label) -> None:
     """Add each label that is not held out to its answer, by the chance of each truth."""
     for row in range(len(label)):
         if out[row]:
             continue
+        given, believed = by_label[label[row]], posterior[task[row]]
         for truth in range(len(given)):
-            given[truth, label[row]] += posterior[task[row], truth]
+            given[truth] += believed[truth]
 
 
 def _scores(

@@ -30,6 +30,7 @@ __all__ = [
 
 DECIMALS = 12  # numbers equal to so many decimals are equal: rounding must not rank tasks
 SHOWN = 10  # of the hardest tasks, in print
+AT_ONCE = 8_192  # distributions, whose logarithms stay near the processor
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -200,9 +201,14 @@ def posterior_entropy(
     """
     if isinstance(posterior, NamedPosterior):
         return posterior.entropy()
-    log_posterior = np.log(posterior, out=np.zeros(posterior.shape), where=posterior > 0)
-    entropy: np.ndarray = np.maximum(-(posterior * log_posterior).sum(axis=-1), 0.0)
-    return entropy
+    rows = posterior.reshape(-1, posterior.shape[-1])
+    entropy = np.empty(len(rows))
+    for first in range(0, len(rows), AT_ONCE):
+        some = rows[first : first + AT_ONCE]
+        log_p = np.log(some, out=np.zeros(some.shape), where=some > 0)
+        entropy[first : first + AT_ONCE] = -(some * log_p).sum(axis=-1)
+    found: np.ndarray = np.maximum(entropy, 0.0).reshape(posterior.shape[:-1])
+    return found
 
 
 def check_posterior(

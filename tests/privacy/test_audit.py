@@ -1,7 +1,7 @@
 """Audits of laws and of mechanisms: sound ones are not refuted, each mutant is caught.
 
 Audits of laws are seeded, and whether a law is refuted does not hang on a lucky seed unless a test
-says so. Mechanisms draw the operating system's noise, so nothing is seeded there. Sound ones: a
+says so. Mechanisms' noise cannot be seeded. Sound ones: a
 level of 1 - 1e-7 bounds the chance of a false refutation. Mutants: the numbers of draws leave a
 chance below 1e-6 to escape, by the hits that the mutant's law makes likely.
 """
@@ -365,6 +365,13 @@ def test_an_audit_needs_draws_and_equally_many():
         (LatticeLaplace(1.0), (0, 3), "counts must be of 2 classes or more, the first of them"),
         (LatticeLaplace(1.0), (2**63, 1), r"n must be an integer from 1 to 2\*\*53"),
         (DiscreteGaussian(1.0, 0.25), (3, 1), "delta must be < 1/n, got delta=0.25, n=4"),
+        pytest.param(
+            LatticeLaplace(1.0), (3.5, 0.5), "counts must be one integer", marks=pytest.mark.refusal
+        ),
+        pytest.param(
+            LatticeLaplace(1.0), ((3, 1), (2, 2)), "one integer for each", marks=pytest.mark.refusal
+        ),
+        pytest.param(LatticeLaplace(1.0), (True, 3), "one integer", marks=pytest.mark.refusal),
     ],
 )
 def test_counts_that_no_campaign_has_are_not_audited(mechanism, counts, sentence):
@@ -373,7 +380,7 @@ def test_counts_that_no_campaign_has_are_not_audited(mechanism, counts, sentence
 
 
 @pytest.mark.refusal
-@pytest.mark.parametrize("draws", [0, -1, 2.5, math.nan, math.inf])
+@pytest.mark.parametrize("draws", [0, -1, 2.5, True, math.nan, math.inf])
 def test_a_number_of_draws_is_an_integer_from_one(draws):
     law, query, rng = DirichletLaw((1.0, 2.0)), counts_query((3, 1)), np.random.default_rng(0)
     for ask in (

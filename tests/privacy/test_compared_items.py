@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,7 +37,7 @@ def test_points_add_up_to_twice_the_number_of_comparisons() -> None:
     for one in itertools.product(range(3), repeat=4):
         assert points(one).sum() == 8
     query = win_points(LEFT, RIGHT, np.ones(4, np.int64), n_items=3, dataset="toy")
-    assert query.n == 8
+    assert (query.n, query.n_records) == (8, 4)
     assert LatticeLaplace(1.0).event(query).cost().epsilon == 1
 
 
@@ -58,7 +59,16 @@ def test_what_is_no_comparison_is_refused(given: tuple[np.ndarray, ...], said: s
 
 
 @pytest.mark.refusal
-@pytest.mark.parametrize("n_items", [1, 2.5, float("inf"), 10**13, 2**70])
+def test_lists_are_no_comparisons() -> None:
+    for place, name in enumerate(("left", "right", "outcome")):
+        given: list[Any] = [LEFT, RIGHT, np.zeros(4, np.int64)]
+        given[place] = given[place].tolist()
+        with pytest.raises(TypeError, match=f"{name} must be a NumPy array, got list"):
+            win_points(*given, n_items=3, dataset="toy")
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("n_items", [1, 2.5, True, 3.0, float("inf"), 10**13, 2**70])
 def test_the_number_of_items_is_an_integer_from_two_to_a_million(n_items: int) -> None:
     with pytest.raises(CountsError, match="n_items must be an integer from 2 to 1000000, got n_"):
         win_points(LEFT, RIGHT, np.zeros(4, np.int64), n_items=n_items, dataset="toy")

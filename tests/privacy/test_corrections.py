@@ -3,6 +3,7 @@
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -174,6 +175,28 @@ def test_what_is_no_correction_is_refused(value) -> None:
 def test_labels_and_gold_of_other_lengths_are_refused() -> None:
     with pytest.raises(CountsError, match="equal length"):
         ask([0, 1], [0])
+
+
+@pytest.mark.refusal
+def test_lists_are_no_labels() -> None:
+    about = {
+        "dataset": "toy", "n_classes": 2, "group_names": ("all",), "unit": Unit.ROW, "local": False,
+        "tasks": ("t",),
+    }  # fmt: skip
+    for place, name in enumerate(("label", "gold", "group")):
+        given: list[Any] = [np.array([0])] * 3
+        given[place] = [0]
+        with pytest.raises(TypeError, match=f"{name} must be a NumPy array, got list"):
+            gold_corrections(*given, **about)
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("max_tasks", [float("inf"), float("nan"), 1.0, 2.0, True, 0])
+def test_the_most_tasks_of_a_subject_are_an_integer(max_tasks: Any) -> None:
+    with pytest.raises(
+        UnitError, match=f"max_tasks must be an integer >= 1, .*got max_tasks={max_tasks}"
+    ):
+        ask([0, 1], [0, 1], unit=Unit.SUBJECT, apart=False, max_tasks=max_tasks)
 
 
 def test_an_endless_sensitivity_is_refused() -> None:

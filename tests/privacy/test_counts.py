@@ -15,6 +15,7 @@ from privacy import (
     UnitError,
     class_counts,
     count_queries,
+    partition_of,
     project_to_simplex,
 )
 from privacy.query import Query
@@ -213,6 +214,28 @@ def test_fewer_than_two_classes_or_too_many_are_refused_by_their_number(n_classe
             np.array([0, 0]), np.array([0, 0]), dataset="toy", n_classes=n_classes, n_groups=1,
             group_names=("all",), unit=Unit.CONSENSUS_LABEL, local=False, tasks=("t1", "t2"),
         )  # fmt: skip
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("n_groups", [True, 1.0, "1", None])
+def test_the_number_of_groups_is_an_integer(n_groups):
+    with pytest.raises(ValueError, match=f"n_groups must be an integer, got n_groups={n_groups}"):
+        count([1], [0], n_classes=2, n_groups=n_groups, group_names=("north",))
+
+
+@pytest.mark.refusal
+def test_lists_are_no_counts_labels_or_groups():
+    with pytest.raises(TypeError, match="counts must be a NumPy array, got list"):
+        ask([[1, 1], [0, 1]], [0, 0, 1])
+    about = {
+        "dataset": "toy", "n_classes": 2, "n_groups": 1, "group_names": ("all",), "unit": Unit.ROW,
+        "local": False, "tasks": ("t",),
+    }  # fmt: skip
+    for codes, name in ((([0], np.array([0])), "label"), ((np.array([0]), [0]), "group")):
+        with pytest.raises(TypeError, match=f"{name} must be a NumPy array, got list"):
+            class_counts(*codes, **about)
+    with pytest.raises(TypeError, match="cell must be a NumPy array, got list"):
+        partition_of("split", [0], tasks=["t"])
 
 
 def test_counts_of_the_unit_subject_are_not_made_of_tasks_alone():

@@ -1,6 +1,9 @@
 """Counts of sets of classes: their sensitivity on all neighbours, what they add up to, their release."""
 
+from dataclasses import replace
 from itertools import product
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,11 +12,15 @@ from privacy import (
     CountsError,
     LatticeLaplace,
     Ledger,
+    LedgerError,
+    Publication,
+    Query,
     Unit,
     UnitError,
     bounded_labels,
     label_set_counts,
 )
+from tests.privacy.toy import open_toy
 
 ABOUT = {"dataset": "toy", "group_names": ("all",), "local": True}
 
@@ -81,6 +88,46 @@ def test_another_bound_is_another_partition() -> None:
     assert parts[0] != parts[1]
 
 
+def test_another_assignment_of_tasks_is_another_partition() -> None:
+    about = {
+        **ABOUT,
+        "group_names": ("a", "b"),
+        "max_labels": 1,
+        "unit": Unit.TASK,
+        "tasks": list("xyz"),
+    }
+    chosen = np.eye(3, dtype=bool)
+    names = [
+        label_set_counts(table, np.array(group), **about)[0].part.partition
+        for table, group in ((chosen, [0, 0, 1]), (chosen[::-1], [0, 0, 1]), (chosen, [0, 1, 1]))
+    ]
+    assert names[0] == names[1] != names[2]
+
+
+def test_a_tasks_classes_depend_on_its_own_row_alone() -> None:
+    chance = np.random.default_rng(1).random((20, 5))
+    whole = bounded_labels(chance, max_labels=2)
+    apart = [bounded_labels(row[None], max_labels=2)[0] for row in chance]
+    assert np.array_equal(whole, apart)
+
+
+def test_under_a_key_another_bound_is_refused(tmp_path: Path) -> None:
+    ledger, month = open_toy(tmp_path, n=8), Publication("2026-11")
+    one, other = (
+        replace(
+            label_set_counts(
+                np.ones((4, 1), dtype=bool), np.zeros(4, dtype=np.int64), max_labels=bound,
+                unit=Unit.TASK, tasks=list("wxyz"), **ABOUT,
+            )[0],
+            unit=Unit.CONSENSUS_LABEL, publication=month,
+        )
+        for bound in (1, 2)
+    )  # fmt: skip
+    ledger.release(LatticeLaplace(0.25), one)
+    with pytest.raises(LedgerError, match="publication 2026-11 of 'toy', .* was published already"):
+        ledger.release(LatticeLaplace(0.25), other)
+
+
 def test_the_ledger_draws_at_the_price_of_the_sensitivity(ledger: Ledger) -> None:
     (query,) = label_set_counts(
         np.ones((40, 2), dtype=bool), np.zeros(40, dtype=np.int64), max_labels=2,
@@ -91,6 +138,48 @@ def test_the_ledger_draws_at_the_price_of_the_sensitivity(ledger: Ledger) -> Non
     assert float(event.cost().epsilon) == 0.5
     release = ledger.release(LatticeLaplace(epsilon=0.5), query)
     assert sum(release.value) == 80
+
+
+def sets_of(n_tasks: int) -> Query:
+    (query,) = label_set_counts(
+        np.ones((n_tasks, 2), dtype=bool), np.zeros(n_tasks, dtype=np.int64), max_labels=2,
+        unit=Unit.CONSENSUS_LABEL, tasks=[str(task) for task in range(n_tasks)], **ABOUT,
+    )  # fmt: skip
+    return query
+
+
+def test_a_delta_below_one_in_the_number_of_tasks_is_enough(tmp_path: Path) -> None:
+    """A delta of 1/n publishes whole records: those are tasks, and not the places that a task has."""
+    query = sets_of(40)
+    assert (query.n, query.n_records) == (80, 40)
+    ledger = open_toy(tmp_path, delta=1 / 41, n=40)
+    assert sum(ledger.release(LatticeLaplace(epsilon=0.5), query).value) == 80
+    with pytest.raises(LedgerError, match="delta must be < 1/n, got n=41"):
+        ledger.release(LatticeLaplace(epsilon=0.5), sets_of(41))
+
+
+def test_what_was_paid_for_and_not_drawn_is_told_in_tasks(tmp_path: Path, monkeypatch: Any) -> None:
+    ledger, month = open_toy(tmp_path), Publication("2026-11")
+    with monkeypatch.context() as failing:
+        failing.setattr(LatticeLaplace, "draw_all", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            ledger.release(LatticeLaplace(0.5), replace(sets_of(4), publication=month))
+    with pytest.raises(LedgerError, match="was paid for 4 records, got 5 records"):
+        ledger.release(LatticeLaplace(0.5), replace(sets_of(5), publication=month))
+
+
+@pytest.mark.refusal
+def test_lists_are_no_arrays() -> None:
+    with pytest.raises(TypeError, match="probability must be a NumPy array, got list"):
+        bounded_labels([[0.9]], max_labels=1)
+    for chosen, group, name in (
+        ([[True]], np.array([0]), "chosen"),
+        (np.ones((1, 1), bool), [0], "group"),
+    ):
+        with pytest.raises(TypeError, match=f"{name} must be a NumPy array, got list"):
+            label_set_counts(
+                chosen, group, max_labels=1, unit=Unit.TASK, **{**ABOUT, "tasks": ["t"]}
+            )
 
 
 @pytest.mark.refusal
@@ -114,7 +203,7 @@ def test_mistakes_are_named() -> None:
 
 
 @pytest.mark.refusal
-@pytest.mark.parametrize("max_labels", [0, 1.5, float("nan"), float("inf"), 2**70])
+@pytest.mark.parametrize("max_labels", [0, 1.5, 1.0, True, float("nan"), float("inf"), 2**70])
 def test_the_most_labels_of_a_task_are_an_integer_from_one_to_a_million(max_labels) -> None:
     sentence = f"max_labels must be an integer from 1 to 1000000, got max_labels={max_labels}"
     with pytest.raises(ValueError, match=sentence):

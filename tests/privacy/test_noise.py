@@ -1,7 +1,8 @@
-"""The operating system's entropy cannot be seeded: every statistical test here fails by chance with
+"""No draw can be seeded: every statistical test here fails by chance with
 a probability of at most 1e-6 (its p-value must exceed 1e-6)."""
 
 import ast
+import multiprocessing
 import subprocess
 import sys
 
@@ -87,6 +88,37 @@ def test_noise_needs_a_positive_finite_parameter(parameter):
         NOISE.uniform_integer(0)
 
 
+@pytest.mark.refusal
+@pytest.mark.parametrize("number", [-1, 2.0, True, None])
+def test_numbers_of_draws_are_integers(number):
+    for call in (NOISE.discrete_laplace, NOISE.discrete_gaussian):
+        with pytest.raises(ValueError, match=f"size must be an integer >= 0, got size={number}"):
+            call(1.0, number)
+    with pytest.raises(ValueError, match=f"below must be an integer >= 1, got below={number}"):
+        NOISE.uniform_integer(number)
+    with pytest.raises(ValueError, match="dimension must be an integer >= 1"):
+        NOISE.direction(number)
+
+
+def draw_into(pipe):
+    pipe.send((NOISE.discrete_laplace(1e9, 2), NOISE.discrete_gaussian(1e9, 2)))
+
+
+def test_both_sides_of_a_fork_draw_apart():
+    """The child has the parent's generator, which is seeded anew before it is read."""
+    NOISE.discrete_laplace(1e9, 2)
+    forked = multiprocessing.get_context("fork")
+    found = []
+    for _ in range(2):
+        here, there = forked.Pipe()
+        child = forked.Process(target=draw_into, args=(there,))
+        child.start()
+        found += [(NOISE.discrete_laplace(1e9, 2), NOISE.discrete_gaussian(1e9, 2)), here.recv()]
+        child.join()
+    for kind in zip(*found, strict=True):
+        assert len({str(drawn) for drawn in kind}) == len(found)
+
+
 @pytest.mark.parametrize("version", ["0.14.1", "0.13.9", "0.9.0", "unknown"])
 def test_an_opendp_with_biased_noise_is_refused(version):
     """opendp issue 2638: additive noise was biased before 0.14.2."""
@@ -135,5 +167,5 @@ def test_no_draw_comes_again_in_this_process_or_another():
 
 def test_on_a_line_there_are_two_directions():
     assert abs(SystemNoise().direction(1)[0]) == 1.0
-    with pytest.raises(ValueError, match="dimension must be >= 1, got dimension=0"):
+    with pytest.raises(ValueError, match="dimension must be an integer >= 1, got dimension=0"):
         SystemNoise().direction(0)

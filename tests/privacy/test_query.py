@@ -36,6 +36,12 @@ def test_a_unit_covers_what_is_a_part_of_it_and_nothing_else():
         ("name", "a\0b", ValueError),
         ("name", "\ud800", ValueError),
         ("n", 2**53 + 1, ValueError),
+        pytest.param("n", True, ValueError, marks=pytest.mark.refusal),
+        pytest.param("l1", True, TypeError, marks=pytest.mark.refusal),
+        ("places", 0, ValueError),
+        ("places", 3, ValueError),  # four records cannot have three places each
+        pytest.param("places", 2.0, ValueError, marks=pytest.mark.refusal),
+        pytest.param("places", True, ValueError, marks=pytest.mark.refusal),
         pytest.param("dataset", 7, TypeError, marks=pytest.mark.refusal),
         pytest.param("name", None, TypeError, marks=pytest.mark.refusal),
         ("value", {}, TypeError),

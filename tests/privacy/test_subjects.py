@@ -71,6 +71,33 @@ def test_a_bound_is_at_least_one():
 
 
 @pytest.mark.refusal
+@pytest.mark.parametrize("max_tasks", [0, math.inf, math.nan, 2.0, True])
+def test_the_most_tasks_of_a_subject_are_an_integer_from_one(max_tasks):
+    one, sentence = np.array([0]), f"max_tasks must be an integer >= 1, got max_tasks={max_tasks}"
+    with pytest.raises(ValueError, match=sentence):
+        bounded_tasks(one, tasks=["t"], max_tasks=max_tasks, key=b"")
+    with pytest.raises(ValueError, match=sentence):
+        ask(one, one, one, max_tasks=max_tasks, group_names=("a",))
+    with pytest.raises(ValueError, match="size must be an integer >= 1"):
+        GroupInteraction(None, max_tasks)
+
+
+@pytest.mark.refusal
+def test_lists_are_no_subjects():
+    with pytest.raises(TypeError, match="subject must be a NumPy array, got list"):
+        bounded_tasks([0], tasks=["t"], max_tasks=1, key=b"")
+    about = {
+        "dataset": "toy", "n_classes": 2, "group_names": ("a",), "subject_names": ("p",),
+        "tasks": ("t",), "max_tasks": 1,
+    }  # fmt: skip
+    for place, name in enumerate(("label", "group", "subject")):
+        given = [np.array([0])] * 3
+        given[place] = [0]
+        with pytest.raises(TypeError, match=f"{name} must be a NumPy array, got list"):
+            subject_counts(*given, **about)
+
+
+@pytest.mark.refusal
 @pytest.mark.parametrize("key", [bytes(65), "CANARY", None])
 def test_a_key_is_bytes_that_no_sentence_shows(key):
     with pytest.raises(ValueError, match="key must be at most 64 bytes$"):

@@ -28,6 +28,7 @@ from flows.cli.root import (
     print_line,
     reading_of_options,
     refuse_dropped,
+    refuse_unwritten,
     show_rows,
     waiting_for,
 )
@@ -52,7 +53,10 @@ def agreement(
     ] = "nominal",
     order: Annotated[
         str | None,
-        typer.Option(help="classes from low to high, by commas [default: by number, else by name]"),
+        typer.Option(
+            help="for --metric ordinal or interval: classes from low to high, by commas [default: by number, "
+            "else by name]"
+        ),
     ] = None,
     tasks: Annotated[
         Path | None, typer.Option(help="table of task and group: alpha of each group as well")
@@ -86,6 +90,10 @@ def agreement(
     with mistakes():
         if models is None:
             refuse_dropped(context, ("epsilon",), "is for --models; leave it out")
+        if metric == "nominal":
+            why = "is for --metric ordinal or interval, got nominal; name one of them, or leave it out"
+            refuse_dropped(context, ("order",), why)
+        refuse_unwritten(context, {"--output": output})
         written = output_file(output, [labels, tasks], force)
         read = read_labels_of(
             labels, duplicates, reading_of_options(sep, encoding, sheet, wide)

@@ -30,6 +30,7 @@ from flows.cli.root import (
     print_line,
     print_reading,
     reading_of_options,
+    refuse_unwritten,
     show_rows,
     waiting_for,
 )
@@ -62,6 +63,7 @@ class Labelled(NamedTuple):
 
 @app.command(epilog="Example: `crowdassay workers labels.csv --false-removal-rate 0.05`")
 def workers(
+    context: typer.Context,
     labels: LabelsFile,
     penalty: Annotated[Penalty, typer.Option(help="penalty the filter removes by")] = "soft",
     false_removal_rate: Annotated[
@@ -86,6 +88,7 @@ def workers(
     from flows.settings import filter_settings  # pydantic, for this command only
 
     with mistakes():
+        refuse_unwritten(context, {"--output": output})
         written = output_file(output, [labels], force)
         stop = {"false_removal_rate": false_removal_rate, "fraction": fraction}
         chosen = filter_settings(penalty=penalty, n_workers=n_workers, **stop)
@@ -93,11 +96,12 @@ def workers(
         with waiting_for("workers") as progress:
             header, rows = worker_rows(read.labels, chosen, progress)
         title = "Workers: whom to remove, then by reputation, least first"
-        show_rows(title, header, rows, written, numbers=header[1:-1], guard=guard)
+        show_rows(title, header, rows, written, numbers=header[1:-1], guard=guard, brief=_brief)
 
 
 @app.command(epilog="Example: `crowdassay aggregate labels.csv --output consensus.csv`")
 def aggregate(
+    context: typer.Context,
     labels: LabelsFile,
     aggregator: Annotated[
         AggregatorName | None,
@@ -127,6 +131,7 @@ def aggregate(
 ) -> None:
     """Turn crowd labels into one consensus label per task."""
     with mistakes():
+        refuse_unwritten(context, {"--output": output})
         written = output_file(output, [labels], force)
         classes = ordered_classes(order, loss, aggregator)
         reading = reading_of_options(sep, encoding, sheet, wide)
@@ -184,6 +189,15 @@ def _undeclared(read: Labelled) -> Iterator[str]:
             f"Workers who look like language models by name: {listed(found, MAX_NAMED)}; a column kind, "
             "with model in their rows, declares those who are"
         )
+
+
+def _brief(verdict: str) -> str:
+    """Return a verdict for the terminal, where those who are kept need no reason.
+
+    >>> _brief("kept: soft penalty 0.5"), _brief("removed 1st at soft penalty 1, always a:b")
+    ('kept', 'removed 1st at soft penalty 1, always a:b')
+    """
+    return "kept" if verdict.startswith("kept:") else verdict
 
 
 def worker_rows(

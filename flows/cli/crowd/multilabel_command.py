@@ -39,6 +39,7 @@ from flows.cli.root import (
     one_table,
     print_line,
     reading_of_options,
+    refuse_unwritten,
     show_rows,
     waiting_for,
     write_rows,
@@ -133,6 +134,8 @@ def multilabel(
             raise SettingsError(f"--threshold must be above 0 and below 1, got {threshold:g}")
         inputs = inputs_of(answers, gold, tasks)
         refuse_unpublished(context, publish)
+        outputs = {"--output": output, "--probabilities": probabilities}
+        refuse_unwritten(context, outputs, {"--publish": publish})
         if publish is not None:
             refuse_state_in(publish, state)
         asked = _asked(
@@ -140,7 +143,6 @@ def multilabel(
             max_labels=max_labels, budget=budget, publication=publication, threshold=threshold,
             begun=begun,
         )  # fmt: skip
-        outputs = {"--output": output, "--probabilities": probabilities}
         files = table_files(outputs, inputs=inputs, force=force)
         named = None if classes is None else tuple(one.strip() for one in classes.split(","))
         reading = reading_of_options(sep, encoding, sheet, False)
@@ -162,10 +164,13 @@ def multilabel(
             header, rows = _task_rows(table, found, split)
             progress("the publication", 0, 1)
             published = None if asked is None else asked(table, found, state)
+        sentences = _sentences(table, found, groups, nothing)
+        if published is not None and publish is not None:
+            sentences += _published_sentences(published, publish)
         if json_:
             write_rows(header, rows, files[0], numbers=header[2:], guard=guard)
             more = {} if published is None else {"published": published.public()}
-            print(json.dumps(_as_json(table, found) | more))
+            print(json.dumps(_as_json(table, found) | more | {"sentences": sentences}))
             return
         show_rows("Tasks", header, rows, files[0], numbers=header[2:], guard=guard)
         for title, (header, rows) in (
@@ -173,11 +178,8 @@ def multilabel(
             ("Workers, who tell most first", _worker_rows(table, found)),
         ):
             show_rows(title, header, rows, None, numbers=header[1:], all_by=JSON_LISTS)
-        for line in _sentences(table, found, groups, nothing):
+        for line in sentences:
             print_line(line)
-        if published is not None and publish is not None:
-            for line in _published_sentences(published, publish):
-                print_line(line)
 
 
 def _asked(

@@ -40,6 +40,7 @@ def power(
 ) -> None:
     """Say how many labels per task a campaign needs, from simulated campaigns."""
     from flows.power import Crowd, labels_needed  # numba and the rooms, for this command only
+    from flows.settings import SettingsError
 
     with mistakes():
         try:
@@ -49,7 +50,7 @@ def power(
             )  # fmt: skip
             found = labels_needed(crowd, campaigns=campaigns, seed=seed)
         except ValueError as error:  # a number, whose sentence says which
-            raise typer.BadParameter(str(error)) from None
+            raise SettingsError(str(error)) from None
         if json_:
             print(json.dumps({**asdict(crowd), "campaigns": campaigns, **asdict(found)}, indent=1))
             return

@@ -38,6 +38,7 @@ from flows.cli.root import (
     one_table,
     print_line,
     reading_of_options,
+    refuse_unwritten,
     show_rows,
     waiting_for,
     write_rows,
@@ -101,6 +102,7 @@ def rank(
     with mistakes():
         check_rank_level(level)
         refuse_unpublished(context, publish)
+        refuse_unwritten(context, {"--output": output}, {"--publish": publish})
         if publish is not None:
             refuse_state_in(publish, state)
         asked = _asked(
@@ -131,10 +133,14 @@ def rank(
             progress("the publication", 0, 1)
             published = None if asked is None else asked(table, state)
         header, rows = _item_rows(table, found, ranks)
+        sentences = _sentences(found, int((groups >= 0).sum()), models, pairs)
+        if published is not None and publish is not None:
+            sentences += _published_sentences(published, publish)
         if json_:
             write_rows(header, rows, written, numbers=header[1:], guard=guard)
             more = {} if published is None else {"published": published.public()}
-            print(json.dumps(_as_json(found, ranks, pairs) | more))
+            told = {"sentences": sentences}
+            print(json.dumps(_as_json(found, ranks, pairs) | more | told))
         else:
             show_rows("Items", header, rows, written, numbers=header[1:], guard=guard)
             header, rows = _worker_rows(table, found)
@@ -142,11 +148,8 @@ def rank(
                 "Workers, most informative first", header, rows, None, numbers=header[1:],
                 all_by=JSON_LISTS,
             )  # fmt: skip
-            for line in _sentences(found, int((groups >= 0).sum()), models, pairs):
+            for line in sentences:
                 print_line(line)
-            if published is not None and publish is not None:
-                for line in _published_sentences(published, publish):
-                    print_line(line)
 
 
 def _asked(

@@ -27,6 +27,7 @@ from flows.cli.root import (
     mistakes,
     print_line,
     refuse_dropped,
+    refuse_unwritten,
     show_rows,
 )
 
@@ -99,6 +100,7 @@ def watch(
             refuse_dropped(
                 context, ("every",), "is for a file that is followed; leave it or --once out"
             )
+        refuse_unwritten(context, {"--consensus": consensus})
         written = None
         if consensus is not None:
             inputs = (labels,) if state is None else (labels, state)

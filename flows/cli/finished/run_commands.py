@@ -19,6 +19,7 @@ from flows.cli.root import (
     counted,
     mistakes,
     print_line,
+    refuse_unwritten,
     show_rows,
 )
 
@@ -33,6 +34,7 @@ PlatformFile = Annotated[Path, typer.Option(help="file to write")]
     epilog="Example: `crowdassay compare runs/20261121T094500Z-web runs/20261122T094500Z-web`"
 )
 def compare(
+    context: typer.Context,
     before: Annotated[Path, typer.Argument(help="folder of the earlier run")],
     after: Annotated[Path, typer.Argument(help="folder of the later run")],
     output: Output = None,
@@ -45,6 +47,7 @@ def compare(
     from flows.tables import table_file, write_table
 
     with mistakes():
+        refuse_unwritten(context, {"--output": output})
         written = None
         if output is not None:
             written = table_file(output, inputs=(before, after), force=force)

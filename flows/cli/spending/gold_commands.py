@@ -15,11 +15,13 @@ from flows.cli.root import (
     AsJson,
     Force,
     Output,
+    Quiet,
     app,
     counted,
     mistakes,
     print_line,
     print_reading,
+    refuse_unwritten,
     waiting_for,
 )
 
@@ -42,6 +44,7 @@ app.add_typer(plan, name="plan")
     epilog="Example: `crowdassay plan gold settings.toml --width 0.1 --price 1 --output gold_to_label.csv`"
 )
 def gold(
+    context: typer.Context,
     settings: Annotated[Path, typer.Argument(help="settings file of the campaign")],
     width: Annotated[float, typer.Option(help="width wanted for the interval of one share")] = 0.1,
     price: Annotated[
@@ -54,6 +57,7 @@ def gold(
     output: Output = None,
     force: Force = False,
     json_: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Say how many gold tasks bring corrected shares of a width, and draw them at random."""
     from flows.settings import SettingsError, load_settings  # pydantic and tables, for this only
@@ -61,6 +65,7 @@ def gold(
     from flows.tables import input_paths, write_table
 
     with mistakes():
+        refuse_unwritten(context, {"--output": output})
         chosen = load_settings(settings)
         if chosen.classes is None:
             raise SettingsError("the settings must declare the classes")

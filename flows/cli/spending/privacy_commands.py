@@ -9,7 +9,16 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.cli.root import AsJson, app, console, mistakes, refuse_dropped, waiting_for
+from flows.cli.root import (
+    AsJson,
+    Quiet,
+    app,
+    console,
+    mistakes,
+    print_line,
+    refuse_dropped,
+    waiting_for,
+)
 
 __all__ = ["audit", "backup", "budget", "ledger", "verify"]
 
@@ -18,6 +27,9 @@ ARITHMETIC = (
     "noise: exact, drawn in integers by the law that is proved; or double, where the proof is about real "
     "numbers and does not cover rounding"
 )
+
+N_DRAWS, N_PUBLICATIONS = 20_000, 2_000
+"""Of each of two neighbours: releases of a mechanism, and publications, which refute up to log(100)."""
 
 State = Annotated[Path, typer.Argument(help="state folder, the one with ledger.sqlite")]
 
@@ -46,6 +58,7 @@ def budget(
         int | None, typer.Option(min=1, help="public number of labelled tasks, for --preview")
     ] = None,
     json_: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Show what each data set's privacy budget is, what it was spent on, and what is left."""
     from flows.spending import read_statements  # the ledger, for this command only
@@ -101,9 +114,15 @@ def audit(
     unit: Annotated[
         str, typer.Option(help="for public_folder: what the two campaigns differ in")
     ] = "consensus label",
-    draws: Annotated[int, typer.Option(min=2, help="releases of each of the two")] = 20_000,
+    draws: Annotated[
+        int | None,
+        typer.Option(
+            min=2, help="releases of each of the two [default: 20000; 2000 of public_folder]"
+        ),
+    ] = None,
     level: Annotated[float, typer.Option(help="confidence of the bounds")] = 0.999,
     json_: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Try to refute a claim by draws: a mechanism's, or that of all that a run publishes.
 
@@ -116,19 +135,26 @@ def audit(
             refuse_dropped(
                 context, claims, "is for a mechanism, not for public_folder; leave it out"
             )
-            from flows.cli.spending.folder_audit import (
-                folder_trial,  # the pipeline, for this choice only
+            from flows.cli.spending.folder_audit import (  # the pipeline, for this choice only
+                check_unit,
+                folder_trial,
+                time_estimate,
             )
 
+            check_unit(unit)  # before a word on the time
+            n_pairs = N_PUBLICATIONS if draws is None else draws
+            if not json_:
+                print_line(time_estimate(n_pairs))
             with waiting_for("audit") as progress:
-                found = folder_trial(unit=unit, draws=draws, level=level, progress=progress)
+                found = folder_trial(unit=unit, draws=n_pairs, level=level, progress=progress)
         else:
             refuse_dropped(context, ("unit",), "is for public_folder; leave it out")
             from flows.spending import trial  # OpenDP, for this command only
 
-            with waiting_for(f"{draws:,} releases of each of two neighbours"):
+            n_draws = N_DRAWS if draws is None else draws
+            with waiting_for(f"{n_draws:,} releases of each of two neighbours"):
                 found = trial(
-                    mechanism, epsilon=epsilon, delta=delta, floor=floor, counts=counts, draws=draws,
+                    mechanism, epsilon=epsilon, delta=delta, floor=floor, counts=counts, draws=n_draws,
                     level=level,
                 )  # fmt: skip
         if json_:
@@ -150,7 +176,7 @@ app.add_typer(ledger, name="ledger")
 
 
 @ledger.command(epilog="Example: `crowdassay ledger verify state`")
-def verify(state: State) -> None:
+def verify(state: State, quiet: Quiet = False) -> None:
     """Follow the whole chain of the ledger's rows, and name the first that is not what was written."""
     from flows.spending import existing_ledger  # the ledger, for this command only
 
@@ -165,7 +191,9 @@ def verify(state: State) -> None:
 
 @ledger.command(epilog="Example: `crowdassay ledger backup state ledger-2026-11.sqlite`")
 def backup(
-    state: State, file: Annotated[Path, typer.Argument(help="file to write, a new one")]
+    state: State,
+    file: Annotated[Path, typer.Argument(help="file to write, a new one")],
+    quiet: Quiet = False,
 ) -> None:
     """Copy the ledger to a new file, consistent while it is in use."""
     from flows.spending import existing_ledger  # the ledger, for this command only

@@ -125,7 +125,10 @@ def test_an_order_may_be_given(columns: tuple) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--order", "1,2"], "--order must name each class once, which are 1, 2, 3"),
+        (
+            ["--metric", "ordinal", "--order", "1,2"],
+            "--order must name each class once, which are 1, 2, 3",
+        ),
         (["--models", "nobody"], "--models must name workers of the labels, got 'nobody'"),
         (["--models", "ann,bob,cy,good,poor"], "there must be people"),
         (["--models", "good", "--epsilon", "1"], "--epsilon must be in [0, 1), got 1"),

@@ -95,6 +95,27 @@ def test_it_can_be_forced(name: str) -> None:
     assert "--force" in [option for one in COMMANDS[name].params for option in one.opts]
 
 
+WRITES_ALWAYS = ("block", "import", "init", "repost", "simulate")
+DROPPED = [
+    (name, option)
+    for name, command in COMMANDS.items()
+    for option in ("--force", "--guard-formulas")
+    if name not in WRITES_ALWAYS and any(option in one.opts for one in command.params)
+]
+
+
+@pytest.mark.parametrize(("name", "option"), DROPPED)
+def test_what_says_how_to_write_is_refused_where_nothing_is_written(name: str, option: str) -> None:
+    read = [one.name for one in COMMANDS[name].params if one.param_type_name == "argument"]
+    pool = ["--pool", "crowd"] * (name == "deploy")
+    told = CliRunner().invoke(app, [*name.split(), *read, *pool, option])
+    assert (told.exit_code, told.stdout) == (2, "")
+    (line,) = told.stderr.splitlines()
+    written = [f"--{argument}" for one, argument in WRITTEN.keys() | FINISHED if one == name]
+    assert line.startswith(f"crowdassay: {option} needs --")
+    assert all(one in line for one in written)
+
+
 PAIRS = {
     "check": ("check labels.csv --clean {} --quarantine {}", "--clean and --quarantine"),
     "multilabel": (

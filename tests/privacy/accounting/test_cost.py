@@ -1,4 +1,5 @@
 import math
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -6,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privacy import Cost, DiscreteLaplaceEvent, Part, PureEvent
+from privacy import BudgetError, Cost, DiscreteLaplaceEvent, Part, PureEvent, Unit
 from privacy.accounting import (
     SAFETY,
     Account,
@@ -162,6 +163,28 @@ def test_six_digits_are_on_the_side_they_are_named_for(number):
     assert number * (1 - Fraction(1, 10**5)) <= down <= number <= up
     assert up <= number * (1 + Fraction(1, 10**5))
     assert six_digits_down(Fraction(0)) == six_digits_up(Fraction(0)) == 0.0
+
+
+@pytest.mark.parametrize("number", [Fraction(10) ** 309, Fraction(sys.float_info.max)])
+def test_beyond_the_largest_double_prices_are_infinite_and_rests_are_not(number):
+    assert six_digits_up(number) == math.inf
+    assert six_digits_down(number) == 1.79769e308
+    assert (price_text(number), price_text(number, left=True)) == ("inf", "1.79769e+308")
+    assert price_text(-number, left=True) == "-inf"
+
+
+def test_a_request_that_no_double_holds_is_refused_in_a_sentence():
+    one, two = Cost(exact(1e308), Fraction(0)), Cost(2 * exact(1e308), Fraction(0))
+    refused = BudgetError("toy", Unit.ROW, budget=one, spent=Cost.max(()), asked=two)
+    assert "asked epsilon=inf, delta=0 per row; left epsilon=1e+308, delta=0" in str(refused)
+
+
+def test_no_price_is_rounded_to_nothing():
+    tiny = Fraction(1, 10**330)
+    assert six_digits_up(tiny) == 5e-324
+    assert six_digits_down(tiny) == 0.0
+    assert six_digits_down(Fraction(3, 10**324)) == 0.0  # whose nearest double is more
+    assert exact(price_text(tiny)) >= tiny
 
 
 def test_a_price_is_written_as_it_is_or_rounded_against_who_spends():

@@ -1,5 +1,6 @@
 import itertools
 import math
+import sys
 from fractions import Fraction
 
 import pytest
@@ -198,6 +199,18 @@ def test_a_delta_too_small_for_the_bundle_is_refused():
     for delta in (-0.1, math.nan, 1.0):
         with pytest.raises(ValueError, match="delta must be in"):
             plan({TOY: 1}, delta=delta)
+
+
+@pytest.mark.parametrize(("epsilon", "count"), [(1e308, 2), (sys.float_info.max, 1)])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_epsilons_that_no_double_holds_together_are_refused(epsilon, count, delta):
+    with pytest.raises(ValueError, match="must add up to a finite double"):
+        plan({PureEvent("toy", epsilon): count}, delta=delta)
+    assert plan({PureEvent("toy", 1e308): 1}, delta=delta).epsilon == 1e308
+
+
+def test_a_plan_of_the_least_price_has_one():
+    assert plan({PureEvent("toy", "1e-400"): 1}, delta=0.0).epsilon == 5e-324
 
 
 parts = st.one_of(

@@ -247,6 +247,15 @@ def test_a_statement_can_list_the_newest_entries_alone(ledger):
             ledger.statement(DATASET, entries=wrong)
 
 
+@pytest.mark.refusal
+@pytest.mark.parametrize("entries", [1.0, 1.5, True, "1"])
+def test_the_number_of_entries_to_list_is_an_integer(ledger, entries):
+    with pytest.raises(
+        ValueError, match=f"entries must be an integer >= 0 or None, got entries={entries}"
+    ):
+        ledger.statement(DATASET, entries=entries)
+
+
 def test_opening_a_budget_again_changes_nothing_and_other_numbers_are_refused(ledger):
     same = {"unit": Unit.CONSENSUS_LABEL, "epsilon": 1.0, "delta": 0.0, "n": 4}
     ledger.open_budget(DATASET, **same)
@@ -356,6 +365,27 @@ def test_what_does_not_draw_or_answer_is_refused_before_it_is_paid(ledger):
     with pytest.raises(TypeError, match="answer"):
         ledger.interact(Eventful(), counts_query(), None)
     assert spent(ledger) == 0
+
+
+@dataclass(frozen=True)
+class Both(Turnstile):
+    """An interaction that draws too: one payment would give both."""
+
+    def draw(self, query, noise):
+        return noise.discrete_laplace(1.0, 1)[0]
+
+
+def test_what_draws_and_answers_is_refused_before_it_is_paid(ledger):
+    for call in (
+        lambda: ledger.release(Both(0.1), counts_query()),
+        lambda: ledger.interact(Both(0.1), counts_query(), question(1)),
+        lambda: ledger.afford([(Both(0.1), counts_query())]),
+    ):
+        with pytest.raises(
+            TypeError, match="must draw values or answer questions, not both, got Both"
+        ):
+            call()
+    assert ledger.statement(DATASET).n_entries == 0
 
 
 def test_a_mechanisms_knobs_are_public_numbers_strings_and_tuples(ledger):

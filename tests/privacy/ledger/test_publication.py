@@ -1,11 +1,12 @@
 """Publication keys: what a key promises about payment, draws and equality, attacked by its names.
 
-Noise comes from the operating system; statistical tests have a false-alarm rate below 1e-6.
+Noise cannot be seeded; statistical tests have a false-alarm rate below 1e-6.
 """
 
 import math
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -16,10 +17,12 @@ from privacy import (
     LedgerError,
     Part,
     Publication,
+    PureEvent,
     Question,
     plan,
 )
-from privacy.ledger.publication import public_identity
+from privacy.ledger.publication import Published, public_identity
+from privacy.ledger.releasing import request_of
 from tests.privacy.ledger.processes import die_everywhere, race
 from tests.privacy.toy import (
     DATASET,
@@ -194,6 +197,14 @@ def test_what_was_paid_under_a_key_and_not_drawn_is_drawn_for_the_same_records_a
         ledger.release(Mortal(1.0), replace(counts_query(), publication=sizes))
     drawn = ledger.release(Mortal(1.0), keyed(counts_query((2, 2))))
     assert (drawn.fresh, spent(ledger)) == (True, 1.0)
+    again, back = (
+        ledger.release(Mortal(1.0), keyed(counts_query(one))) for one in ((2, 2), (3, 1))
+    )
+    assert [one.stale for one in (drawn, again, back)] == [
+        False,
+        False,
+        True,
+    ]  # by what was drawn from
     assert ledger.release(Mortal(1.0), keyed(counts_query((6, 1)))).value == drawn.value
 
 
@@ -211,20 +222,99 @@ def test_what_failed_in_the_draw_is_not_drawn_for_other_records_either(tmp_path,
     assert ledger.release(Mortal(1.0), keyed(counts_query())).fresh
 
 
+@dataclass(frozen=True)
+class ByTheClass:
+    """A mechanism whose price grows with the number of counts, which a key's identity leaves out."""
+
+    epsilon: str
+
+    def event(self, query):
+        return PureEvent("by the class", str(Fraction(self.epsilon) * query.value.size))
+
+    def draw(self, query, noise):
+        return noise.discrete_laplace(1000.0, 1)[0]
+
+
+def test_what_was_paid_and_not_drawn_is_not_drawn_at_another_price(tmp_path, monkeypatch):
+    ledger, tenth = open_toy(tmp_path), ByTheClass("1/10")
+    with monkeypatch.context() as failing:
+        failing.setattr(ByTheClass, "draw", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            ledger.release(tenth, keyed(counts_query((3, 1))))
+    with pytest.raises(
+        LedgerError, match="was paid for with other noise or at another price; noth"
+    ):
+        ledger.release(tenth, keyed(counts_query((3, 1, 0))))
+    assert ledger.release(tenth, keyed(counts_query((2, 2)))).fresh
+    assert spent(ledger) == 0.2
+
+
+def test_what_was_paid_by_a_slot_and_not_drawn_is_drawn_under_the_same_payment(
+    tmp_path, monkeypatch
+):
+    ledger, query = open_toy(tmp_path), keyed(counts_query())
+    entry = ledger.open_plan(DATASET, plan({Mortal(0.5).event(query): 1}, delta=0.0), name="month")
+    with monkeypatch.context() as failing:
+        failing.setattr(Mortal, "draw", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            ledger.release(Mortal(0.5), query, plan=entry)
+    assert ledger.release(Mortal(0.5), query).fresh
+    assert spent(ledger) == 0.5
+
+
+def test_values_and_answers_of_classes_of_one_name_are_two_payments(tmp_path):
+    ledger, query = open_toy(tmp_path), keyed(counts_query())
+    drawing = type("Turnstile", (Mortal,), {"__qualname__": "Turnstile"})
+    ledger.interact(Turnstile(0.5), query, question(1))
+    with pytest.raises(LedgerError, match="was published already with another mechanism"):
+        ledger.release(drawing(0.5), query)
+
+
 def race_under_one_key(where, number, barrier, results):
     """Ask under the key that every process asks under, each on data of its own."""
     ledger = ledger_at(where)
     barrier.wait()
     release = ledger.release(Mortal(1.0), keyed(counts_query((4 - number, number))))
-    results.put((release.value, release.fresh))
+    results.put((release.value, release.fresh, release.stale))
 
 
 def test_processes_that_race_under_one_key_pay_once_and_get_one_value(tmp_path):
     ledger = open_toy(tmp_path)
     found = race(tmp_path, race_under_one_key, racers=5)
-    assert len({value for value, _ in found}) == 1
-    assert sum(fresh for _, fresh in found) == 1
+    assert len({value for value, *_ in found}) == 1
+    assert sum(fresh for _, fresh, _ in found) == 1
+    assert all(
+        stale is not fresh for _, fresh, stale in found
+    )  # stale but for whose data were drawn
     assert ledger.statement(DATASET).n_entries == 1
+
+
+def test_answers_are_stale_by_the_data_that_their_state_was_drawn_from(tmp_path, monkeypatch):
+    ledger, paid, later = open_toy(tmp_path), keyed(counts_query()), keyed(counts_query((2, 2)))
+    with monkeypatch.context() as failing:
+        failing.setattr(Turnstile, "start", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            ledger.interact(Turnstile(0.5), paid, question(1))
+    asked = [(later, 1), (later, 1), (later, 2), (paid, 1), (paid, 3), (later, 3)]
+    found = [ledger.interact(Turnstile(0.5), query, question(x)) for query, x in asked]
+    assert [one.stale for one in found] == [False, False, False, True, True, False]
+    assert [one.fresh for one in found] == [True, False, True, False, True, False]
+    assert spent(ledger) == 0.5
+
+
+def test_no_repr_shows_whether_private_data_changed(tmp_path):
+    ledger = open_toy(tmp_path)
+    shown = [repr(ledger.release(HALF, keyed(counts_query(one)))) for one in ((3, 1), (2, 2))]
+    assert shown[0] == shown[1]
+    assert "fresh" not in shown[0]
+    assert "stale" not in shown[0]
+
+
+def test_no_digest_of_private_data_is_shown():
+    request = request_of(HALF, keyed(counts_query()), key=bytes(32))
+    shown = repr(request) + repr(Published(request.event, "", request.contents))
+    for digest in (request.contents, request.fingerprint):
+        assert repr(digest) not in shown
 
 
 def release_under_a_key(ledger):

@@ -60,7 +60,7 @@ def tamper(path, script):
         ("DELETE FROM entries WHERE entry = 3", "missing or doubled before the value of entry 3"),
         ("DELETE FROM releases WHERE entry = 3", "missing or doubled before entry 4"),
         (
-            "INSERT INTO releases SELECT position - 1, time, 6, value, link FROM releases LIMIT 1",
+            "INSERT INTO releases SELECT position - 1, time, 6, NULL, value, link FROM releases LIMIT 1",
             "missing or doubled before the value of entry 6",
         ),
         (CUT, "must have 13 rows, and ends after 9"),
@@ -132,7 +132,7 @@ def test_a_link_of_another_type_is_damage(path, monkeypatch, table, column, valu
 @pytest.mark.parametrize("value", [7, True, 2**63, 0.5, "a\0b", "\ud800", np.int64(3)])
 def test_what_would_not_come_back_as_it_was_is_not_written(path, value):
     """A database keeps 7 as '7' in a column of texts: such a row would pass for damaged for ever."""
-    ledger, row = Ledger(path, key=KEY), {"time": "now", "entry": 6, "value": "1"}
+    ledger, row = Ledger(path, key=KEY), {"time": "now", "entry": 6, "contents": None, "value": "1"}
     for name in row:
         if (name, value) != ("entry", 7):
             with (

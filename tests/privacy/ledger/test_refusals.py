@@ -51,6 +51,14 @@ def test_another_key_is_refused(path):
         Ledger(path, key=bytes(32))
 
 
+@pytest.mark.refusal
+@pytest.mark.parametrize("key", ["k" * 32, [0] * 32, None, 32])
+def test_a_key_is_bytes_and_no_sentence_shows_it(tmp_path, key):
+    with pytest.raises(TypeError, match=f"key must be bytes, got {type(key).__name__}$"):
+        Ledger(tmp_path / "new.sqlite", key=key)
+    assert list(tmp_path.glob("new*")) == []
+
+
 @pytest.mark.parametrize("key", [b"", bytes(15), bytes(65)])
 def test_a_key_is_long_enough(tmp_path, key):
     with pytest.raises(ValueError, match="16 to 64"):
@@ -217,9 +225,7 @@ def test_an_event_of_a_later_version_stops_every_spend(path):
     row = {"entry": 99, "time": "", "dataset": DATASET, "query": "x", "unit": "row", "n": 1}
     later = {"partition": None, "cell": None, "mechanism": "X", "event": '{"kind": "new"}'}
     with Access(store_at(path), KEY).writing() as book:
-        append(
-            book, entries, [row | later | {"fingerprint": b"x", "contents": None, "facts": None}]
-        )
+        append(book, entries, [row | later | {"fingerprint": b"x", "facts": None}])
     for call in (
         lambda: ledger.release(LatticeLaplace(0.1), counts_query((9, 1))),
         lambda: ledger.statement(DATASET),

@@ -1,6 +1,6 @@
 """What every mechanism guarantees when a ledger draws it, one by one, in batches and by questions.
 
-Noise comes from the operating system and cannot be seeded; a draw's law has tests of its own.
+Noise cannot be seeded; a draw's law has tests of its own.
 """
 
 import dataclasses

@@ -95,7 +95,7 @@ def test_a_foreign_key_holds(tmp_path):
     open_toy(tmp_path)
     connection = connect(tmp_path / "ledger.sqlite")
     with pytest.raises(sqlite3.IntegrityError, match="FOREIGN KEY"):
-        connection.execute("INSERT INTO releases VALUES (9, 'now', 99, '1', x'00')")
+        connection.execute("INSERT INTO releases VALUES (9, 'now', 99, NULL, '1', x'00')")
     connection.close()
 
 

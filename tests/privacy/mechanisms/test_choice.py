@@ -5,10 +5,19 @@ import numpy as np
 import pytest
 
 from privacy import Cost, LatticeLaplace, Query, Unit
-from privacy.accounting import event_json, exact
+from privacy.accounting import event_json, exact, six_digits_down
 from privacy.accounting.composition import compose
-from privacy.mechanisms.choice import _projected_laplace, choose_mechanism, crossover_delta
-from privacy.mechanisms.gaussian import DiscreteGaussian, analytic_gaussian_delta
+from privacy.mechanisms.choice import (
+    _largest_share,
+    _projected_laplace,
+    choose_mechanism,
+    crossover_delta,
+)
+from privacy.mechanisms.gaussian import (
+    DiscreteGaussian,
+    DiscreteGaussianLaw,
+    analytic_gaussian_delta,
+)
 
 EPSILONS = (0.05, 0.1, 0.5, 1.0, 2.0)
 CROSSOVERS = {
@@ -44,6 +53,71 @@ def test_the_mechanism_chosen_errs_no_more_than_the_other(n_classes, epsilon):
         gaussian = DiscreteGaussian(epsilon, delta).law(n_classes).projected_l1
         assert choice.expected_l1 == min(lattice, gaussian)
         assert isinstance(choice.mechanism, LatticeLaplace) == (factor < 1)
+
+
+def exact_gaussian_error(n_classes, scale):
+    """Oracle: E||z - mean of z||_1 = E|(c - 1) z_1 - S|, S the sum of the c - 1 others, over the integers."""
+    reach = math.ceil(12 * scale) + 2
+    z = np.arange(-reach, reach + 1)
+    one = np.exp(-((z / scale) ** 2) / 2)
+    one /= one.sum()
+    others = reach * (n_classes - 1)
+    size = 1 << (2 * others + 1).bit_length()
+    wave = np.fft.rfft(np.roll(np.pad(one, (0, size - one.size)), -reach))
+    law = np.fft.irfft(wave ** (n_classes - 1), size)
+    s = np.arange(-others, others + 1)
+    law = np.maximum(law[s % size], 0.0)
+    return sum(
+        p * (law * np.abs((n_classes - 1) * x - s)).sum() for x, p in zip(z, one, strict=True)
+    )
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5, 20, 1000])
+def test_gaussian_noise_errs_less_than_continuous_noise_and_by_a_tenth_at_most(n_classes):
+    """At scales of 1 or more; below it the formula says much more than what the noise errs by."""
+    for scale in (0.3, 0.6, 1.0, 1.3, 2.0, 5.0):
+        law = DiscreteGaussianLaw(scale, n_classes, np.array([0]), np.array([1.0]))
+        ratio = exact_gaussian_error(n_classes, scale) / law.projected_l1
+        assert ratio < 1 + 1e-9
+        assert ratio > 0.9 or scale < 1.0
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "epsilon", "delta", "n_releases", "kind"),
+    [
+        (2, 0.5, 0.028, 1, LatticeLaplace),
+        (5, 1.0, 0.031, 1, LatticeLaplace),
+        (5, 1.0, 0.033, 1, DiscreteGaussian),
+        (5, 4.0, 1e-6, 16, DiscreteGaussian),
+        (5, 20.0, 1e-6, 16, LatticeLaplace),
+    ],
+)
+def test_the_others_errors_are_no_smaller_but_a_gaussians_that_was_not_chosen_by_a_tenth(
+    n_classes, epsilon, delta, n_releases, kind
+):
+    """Against exact laws, on both sides of a crossover and with plans."""
+    choice, share = choose_mechanism(n_classes, epsilon, delta, n_releases=n_releases), delta
+    assert isinstance(choice.mechanism, kind)
+    one = {LatticeLaplace: epsilon, DiscreteGaussian: epsilon}
+    if n_releases > 1:
+        share = six_digits_down(exact(delta) / n_releases)
+        makes = {
+            LatticeLaplace: LatticeLaplace,
+            DiscreteGaussian: lambda e: DiscreteGaussian(e, share),
+        }
+        one = {
+            name: _largest_share(make, n_classes, (epsilon, delta), n_releases, 2.0)
+            for name, make in makes.items()
+        }
+    lattice = LatticeLaplace(one[LatticeLaplace]).law(n_classes).expected_l1
+    scale = DiscreteGaussian(one[DiscreteGaussian], share).scale
+    gaussian = exact_gaussian_error(n_classes, scale)
+    if kind is DiscreteGaussian:
+        assert gaussian <= choice.expected_l1 <= lattice
+    else:
+        assert choice.expected_l1 == lattice
+        assert scale >= 1
+        assert gaussian >= 0.9 * lattice
 
 
 def test_no_delta_is_lattice_laplace():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import integrate, stats
+from scipy import integrate, special, stats
 
 import privacy.mechanisms.dirichlet
 from privacy.mechanisms.dirichlet import (
@@ -292,7 +292,7 @@ def test_public_numbers_are_positive_and_finite(bad):
     for call in calls:
         with pytest.raises(ValueError, match="must be"):
             call()
-    with pytest.raises(ValueError, match="floor must be >= 1e-100 and finite"):
+    with pytest.raises(ValueError, match=r"floor must be >= 1e-100 and at most 2\*\*53"):
         largest_scale(bad, 1.0, 0.1)
 
 
@@ -306,7 +306,9 @@ def test_counts_without_an_error_to_expect_are_refused(counts):
 
 def test_a_floor_of_nearly_nothing_is_refused_and_one_for_a_tiny_delta_found():
     """The floor solves exp(-floor epsilon) / (2 floor + 1) = delta, where 1 / delta is no double too."""
-    with pytest.raises(ValueError, match="floor must be >= 1e-100 and finite, got floor=1e-320"):
+    with pytest.raises(
+        ValueError, match=r"floor must be >= 1e-100 and at most 2\*\*53, got floor=1e-320"
+    ):
         largest_scale(1e-320, 0.05, 0.05)
     floor = smallest_floor(0.05, 1e-320)
     assert floor * 0.05 + math.log(2 * floor + 1) == pytest.approx(-math.log(1e-320))
@@ -330,3 +332,25 @@ def test_an_infeasible_floor_survives_pickling():
     error = pickle.loads(pickle.dumps(InfeasibleFloor(floor=5, smallest=6.6741)))
     assert (error.floor, error.smallest) == (5, 6.6741)
     assert "floor must be above 6.674" in str(error)
+
+
+@pytest.mark.parametrize("function", ["betainc", "gammainc", "gammaincc"])
+def test_no_nan_passes_for_a_delta_of_nothing(monkeypatch, function):
+    """`max(0, NaN)` is 0, and every scale would be cheap enough."""
+    monkeypatch.setattr(special, function, lambda *_: math.nan)
+    calls = [lambda: clamp_delta(50, 0.5, 0.05)]
+    if function == "betainc":
+        calls += [
+            lambda: dominating_delta(50, 0.5, 0.05),
+            lambda: pair_delta(50, 50, 0.5, 0.05),
+            lambda: largest_scale(50, 0.051, 0.05),
+        ]
+    for call in calls:
+        with pytest.raises(ArithmeticError, match="a delta must be a number, got NaN"):
+            call()
+
+
+def test_a_floor_is_at_most_the_largest_number_of_records():
+    assert largest_scale(2**53, 0.05, 0.05) > 0
+    with pytest.raises(ValueError, match=r"floor must be >= 1e-100 and at most 2\*\*53"):
+        largest_scale(2**53 + 2, 0.05, 0.05)

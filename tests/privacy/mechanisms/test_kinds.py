@@ -3,6 +3,7 @@ import json
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from privacy import Cost, DiscreteLaplaceEvent, EventError, LatticeLaplaceEvent, PureEvent
@@ -39,6 +40,28 @@ EVENTS = [
     PlannedEvent(plan=3, event=TOY),
     *(mechanism.event(counts_query((50, 30, 20))) for mechanism in count_mechanisms()),
 ]
+
+
+RELEASES = [
+    (np.zeros((4, 3)), "got float64 of shape"),
+    (np.zeros(3, np.int64), r"got int64 of shape \(3,\)"),
+    (np.zeros((4, 2), np.int64), r"got int64 of shape \(4, 2\)"),
+    (np.zeros((4, 1, 3), np.int64), "got int64 of shape"),
+]
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("mechanism", count_mechanisms())
+def test_the_likelihood_is_of_releases_of_as_many_classes(mechanism):
+    query = counts_query((50, 30, 20))
+    with pytest.raises(TypeError, match="releases must be a NumPy array, got list"):
+        mechanism.log_likelihood(query, [[50, 30, 20]])
+    for releases, words in RELEASES:
+        with pytest.raises(ValueError, match=f"a row of 3 classes for each draw, {words}"):
+            mechanism.log_likelihood(query, releases)
+    small = np.array([[50, 30, 20], [49, 31, 20]], dtype=np.uint8)
+    found = mechanism.log_likelihood(query, small)
+    assert found.tolist() == mechanism.log_likelihood(query, small.astype(np.int64)).tolist()
 
 
 @pytest.mark.parametrize("event", EVENTS)

@@ -1,6 +1,6 @@
 """Laplace noise on class counts: lattice and independent.
 
-Noise comes from the operating system and cannot be seeded: each statistical test fails by chance
+Noise cannot be seeded: each statistical test fails by chance
 with a probability of at most 1e-6.
 """
 

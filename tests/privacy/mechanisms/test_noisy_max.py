@@ -1,4 +1,4 @@
-"""Draws come from the operating system and cannot be seeded: each statistical test fails by chance
+"""Draws cannot be seeded: each statistical test fails by chance
 with a probability of at most 1e-6."""
 
 import itertools

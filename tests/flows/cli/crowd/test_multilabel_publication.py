@@ -217,6 +217,19 @@ def test_the_json_has_what_was_published() -> None:
     assert json.loads(told.stdout)["published"]["rows"] == released()["rows"]
 
 
+def test_the_json_has_the_sentences_of_the_text() -> None:
+    """Also those that are for the team alone, beside what is public."""
+    assert publish("--budget", "2", "--publication", "k").exit_code == 0
+    write_answers({"t1": "fox|eel|dog", "t2": "fox"})
+    again = ("--publication", "k", "--force")
+    found = json.loads(publish(*again, "--json").stdout)
+    assert found["sentences"] == publish(*again).stdout.splitlines()[-len(found["sentences"]) :]
+    assert [one for one in found["sentences"] if one.startswith("internal: ")] == [
+        "internal: 1 labels beyond 2 of a task do not count",
+        "internal: 1 of the groups stay as they were published, and have changed since",
+    ]
+
+
 def test_intervals_cover_the_exact_counts_as_often_as_they_say(tmp_path: Path) -> None:
     """400 groups, independent noise; below 336 of them at a level of 0.9 once in 10,000 (binomial)."""
     n_groups, per_group = 400, 3

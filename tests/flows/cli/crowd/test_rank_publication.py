@@ -129,6 +129,17 @@ def test_under_a_key_nothing_is_drawn_again_whatever_the_answers_are() -> None:
     assert (first == again, spent()) == (True, 0.5)
 
 
+def test_the_json_has_the_sentences_of_the_text() -> None:
+    """Also those that are for the team alone, beside what is public."""
+    assert publish("--budget", "2", "--publication", "k").exit_code == 0
+    write(rows(5))
+    again = ("--publication", "k", "--force", "--next", "2", "--models", "w1")
+    found = json.loads(publish(*again, "--json").stdout)
+    assert found["sentences"] == publish(*again).stdout.splitlines()[-len(found["sentences"]) :]
+    assert found["sentences"][-1].startswith("internal: it stays as it was published")
+    assert "compare next: " in found["sentences"][1]
+
+
 def test_what_the_budget_does_not_cover_is_refused_before_anything_is_written() -> None:
     assert publish("--budget", "0.5").exit_code == 0
     write(rows(2))

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from flows.cli import app
 from flows.cli.spending import folder_audit
 from flows.cli.spending.folder_audit import (
     NEIGHBOURS,
     audit_folder,
     folder_trial,
     published_folders,
+    time_estimate,
     unlike_files,
 )
 from flows.run import Run
@@ -27,6 +31,26 @@ def test_every_unit_has_neighbours() -> None:
     assert set(map(str, Unit)) <= set(NEIGHBOURS)
     with pytest.raises(SettingsError, match="unit must be one of consensus label"):
         folder_trial(unit="person", draws=2, level=0.9)
+
+
+def test_it_says_first_how_long_it_takes_and_is_as_long_as_its_evidence_by_default(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = []
+
+    def trial(**given: object) -> dict[str, object]:
+        asked.append(given["draws"])
+        return {"sentences": ["done"], "refuted": False}
+
+    monkeypatch.setattr(folder_audit, "folder_trial", trial)
+    for more, n in ((), 2_000), (("--draws", "30"), 30):
+        told = CliRunner().invoke(app, ["audit", "public_folder", *more])
+        assert told.stdout.splitlines() == [time_estimate(n), "done"]
+    assert json.loads(CliRunner().invoke(app, ["audit", "public_folder", "--json"]).stdout)
+    assert asked == [2_000, 30, 2_000]
+    told = CliRunner().invoke(app, ["audit", "public_folder", "--unit", "person"])
+    assert (told.exit_code, told.stdout) == (2, "")
+    assert "unit must be one of consensus label" in told.stderr
 
 
 @pytest.mark.parametrize("unit", list(Unit))
