@@ -43,7 +43,7 @@ INTERNAL = {output.name for output in outputs() if output.private_names and outp
 RANDOM = {"opendp", "random", "secrets"}
 SIDE_DOORS = {"__import__", "import_module", "urandom", "getrandom"}
 MAY_BE_RANDOM = {
-    "privacy/noise.py": "the noise source: OpenDP's samplers and the system's entropy",
+    "privacy/noise.py": "the noise source: OpenDP's samplers and the system's generator",
     "privacy/ledger/records.py": "the start of a new ledger's chain, drawn once; no release depends on it",
     "privacy/ledger/sqlite.py": "a name for the file in which a ledger is made aside",
     "privacy/audit.py": "the key of a ledger that is thrown away",
