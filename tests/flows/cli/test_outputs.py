@@ -177,7 +177,8 @@ def test_without_force_nothing_is_overwritten(
     file.write_text("mine")
     told = call(which, output)
     assert told.exit_code == 2
-    line = told.stderr.splitlines()[-1]  # before it, that Prefect takes long to load on a slow machine
+    # before it may stand that Prefect takes long to load, on a slow machine
+    line = told.stderr.splitlines()[-1]
     assert f"{file} exists" in line
     assert file.read_text() == "mine"
 
