@@ -346,7 +346,7 @@ def _alpha(
     level: float,
     named: Metric | None = None,
 ) -> Alpha:
-    """Return alpha of some tasks, all of which have labels, and of what was given in them."""
+    """Return alpha of some tasks, all of which have labels; `given` is :func:`_given_in_all` of them."""
     in_all, in_paired = given
     place = None if metric == "nominal" else _places(metric, numbers, in_paired)
     mine = sums_of_tasks(labels, tasks, in_all if place is None else place)
@@ -369,7 +369,7 @@ def _alpha_of_sums(
 def _given_in_all(
     labels: CrowdLabels, tasks: Int64[np.ndarray, " some"]
 ) -> tuple[Float64[np.ndarray, " classes"], Float64[np.ndarray, " classes"]]:
-    """How often each class was given to some tasks, and to those of them with two labels or more."""
+    """Return how often each class was given to some tasks, and to those with two labels or more."""
     paired = tasks[np.diff(labels.task_start)[tasks] > 1]
     return _given(labels, tasks), _given(labels, paired)
 
@@ -377,7 +377,7 @@ def _given_in_all(
 def _given(
     labels: CrowdLabels | LabelShard, tasks: Int64[np.ndarray, " some"]
 ) -> Float64[np.ndarray, " classes"]:
-    """How often each class was given to some tasks."""
+    """Return how often each class was given to some tasks."""
     mine = np.diff(labels.task_start)[tasks]
     chosen = labels.label
     if mine.sum() < labels.n_labels:

@@ -46,8 +46,7 @@ from quality import Progress
 from quality.parallel import counter
 
 __all__ = [
-    "NEIGHBOURS", "FolderAudit", "audit_folder", "check_unit", "folder_trial", "published_folders",
-    "time_estimate", "unlike_files",
+    "NEIGHBOURS", "FolderAudit", "audit_folder", "folder_trial", "published_folders", "unlike_files",
 ]  # fmt: skip
 
 N_TASKS, PER_GROUP = 40, 10  # the last group is not labelled
@@ -79,8 +78,6 @@ threshold = 0.5
 sigma = 0.4
 budget = 1
 """
-START_SECONDS = 20.0  # until the processes are at work, and for what follows
-SECONDS = 0.2  # of processor time that a publication takes
 SHARED_MEMORY = Path("/dev/shm")
 AT_ONCE = 5  # publications of each neighbour before they are counted
 FOLLOWED = 10  # publications whose other stages are followed on both campaigns
@@ -154,31 +151,12 @@ class FolderAudit:
         return bool(self.unlike) or self.bound.refutes(self.delta)
 
 
-def check_unit(unit: str) -> None:
-    """Raise SettingsError for an unknown unit, with the known ones."""
-    if unit not in list(Unit):
-        raise SettingsError(f"unit must be one of {', '.join(Unit)}, got {unit!r}")
-
-
-def time_estimate(draws: int, *, workers: int | None = None) -> str:
-    """Return what `folder_trial` makes, and about how long that takes, as a sentence.
-
-    >>> time_estimate(2_000, workers=4)
-    '2,000 publications of each of two campaigns take about 200 s on 4 processors; --draws asks for fewer'
-    """
-    workers = workers or os.cpu_count() or 1
-    seconds = float(f"{START_SECONDS + 2 * draws * SECONDS / workers:.1g}")
-    return (
-        f"{draws:,} publications of each of two campaigns take about {seconds:,.0f} s on {workers} "
-        f"processor{'s' * (workers != 1)}; --draws asks for fewer"
-    )
-
-
 def folder_trial(
     *, unit: str, draws: int, level: float, progress: Progress | None = None
 ) -> dict[str, Any]:
     """Audit the public folder under a unit and say what was found; SettingsError for an unknown unit."""
-    check_unit(unit)
+    if unit not in list(Unit):
+        raise SettingsError(f"unit must be one of {', '.join(Unit)}, got {unit!r}")
     workers = os.cpu_count() or 1
     found = audit_folder(Unit(unit), draws=draws, level=level, workers=workers, progress=progress)
     record = outcome(

@@ -15,7 +15,6 @@ from flows.cli.root import (
     app,
     console,
     mistakes,
-    print_line,
     refuse_dropped,
     waiting_for,
 )
@@ -29,7 +28,7 @@ ARITHMETIC = (
 )
 
 N_DRAWS, N_PUBLICATIONS = 20_000, 2_000
-"""Of each of two neighbours: releases of a mechanism, and publications, which refute up to log(100)."""
+"""Of each of two neighbours, by default: releases of a mechanism, and publications."""
 
 State = Annotated[Path, typer.Argument(help="state folder, the one with ledger.sqlite")]
 
@@ -135,17 +134,12 @@ def audit(
             refuse_dropped(
                 context, claims, "is for a mechanism, not for public_folder; leave it out"
             )
-            from flows.cli.spending.folder_audit import (  # the pipeline, for this choice only
-                check_unit,
-                folder_trial,
-                time_estimate,
+            from flows.cli.spending.folder_audit import (
+                folder_trial,  # the pipeline, for this choice only
             )
 
-            check_unit(unit)  # before a word on the time
             n_pairs = N_PUBLICATIONS if draws is None else draws
-            if not json_:
-                print_line(time_estimate(n_pairs))
-            with waiting_for("audit") as progress:
+            with waiting_for(f"{n_pairs:,} publications of each of two campaigns") as progress:
                 found = folder_trial(unit=unit, draws=n_pairs, level=level, progress=progress)
         else:
             refuse_dropped(context, ("unit",), "is for public_folder; leave it out")
