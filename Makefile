@@ -56,7 +56,7 @@ tutorial: install  ## every command of the tutorial, and whether it prints what 
 	$(BIN)/python -m pytest tests/test_tutorial.py
 
 docs: install    ## build the documentation into site/, which opens without a server
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 screenshots: install  ## the report's pages at three widths, light and dark, into screenshots/
 	$(BIN)/python -m tests.flows.report.screenshots

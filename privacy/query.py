@@ -12,6 +12,7 @@ l1=2.0, part=None, publication=None, places=1)
 import hashlib
 import json
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -46,6 +47,7 @@ __all__ = [
 
 AT_ONCE = 2**20  # names that are digested together
 MAX_RECORDS = 2**53
+LARGEST = sys.float_info.max
 MAX_CLASSES = 10**6  # declared classes without a task take memory too
 ONE_TASK = 2.0  # l1 sensitivity: a replaced label leaves one class's count and joins another's
 
@@ -273,6 +275,8 @@ class Query:
             raise TypeError(f"l1 must be a number, got {type(self.l1).__name__}")
         if not self.l1 > 0:
             raise ValueError(f"l1 must be > 0, got l1={self.l1}")
+        if isinstance(self.l1, int) and self.l1 > LARGEST:
+            raise ValueError("l1 must be a double or infinite, got a larger integer")
         for what, kind in (("part", Part), ("publication", Publication)):
             given = getattr(self, what)
             if not (given is None or isinstance(given, kind)):

@@ -153,6 +153,28 @@ def test_the_index_of_decisions_lists_every_decision_once() -> None:
     assert sorted(listed) == sorted(re.findall(r"(?m)^## [\d-]+: (.+)$", text))
 
 
+def test_decisions_stand_newest_first() -> None:
+    text = (ROOT / "DECISIONS.md").read_text(encoding="utf-8")
+    days = re.findall(r"(?m)^## ([\d-]+): ", text)
+    assert days == sorted(days, reverse=True)
+
+
+def test_the_navigation_lists_every_page_that_is_written_by_hand() -> None:
+    """Pages of results are listed by a page of their own, so that mkdocs does not ask for the others."""
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    docs = ROOT / "docs"
+    written = {str(path.relative_to(docs)) for path in docs.rglob("*.md")}
+    listed = set(re.findall(r"([\w/-]+\.md)$", text, re.MULTILINE))
+    assert {page for page in written if not page.startswith("results/")} <= listed
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_no_page_has_a_formula_that_the_site_shows_as_it_is_typed(page: Path) -> None:
+    """The site loads nothing that sets formulas between dollar signs; markup of the page does it."""
+    text = re.sub(r"`[^`]*`", "", SHELL.sub("", page.read_text(encoding="utf-8")))
+    assert re.findall(r"\$[^$\n]*[\\^_{][^$\n]*\$|\$\w\$", text) == []
+
+
 COMPARISON = (ROOT / "docs" / "comparison.md").read_text(encoding="utf-8")
 
 
@@ -244,8 +266,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The built site."""
     pytest.importorskip("mkdocs", reason="the extra docs is not installed")
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(folder)]
-    subprocess.run(command, cwd=ROOT, env=dict(os.environ, NO_MKDOCS_2_WARNING="1"), check=True)
+    # with --quiet mkdocs counts no warnings, and a link to nowhere would pass
+    command = [sys.executable, "-m", "mkdocs", "build", "--site-dir", str(folder)]
+    environment = dict(os.environ, NO_MKDOCS_2_WARNING="1")
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
     assert len(list(folder.rglob("*.html"))) > 40
     return folder
 

@@ -183,8 +183,8 @@ WRITTEN: tuple[Written, ...] = (
     ),
     Written(
         "a histogram's fit drawn at twice its epsilon", "learners/private/paying_estimators.py",
-        "ledger.release(LatticeLaplace(self.epsilon), query)",
-        "ledger.release(LatticeLaplace(2 * self.epsilon), query)",
+        "ledger.release(LatticeLaplace(epsilon), query)",
+        "ledger.release(LatticeLaplace(2 * epsilon), query)",
         ("tests/learners/private/test_histogram.py",),
     ),
     Written(

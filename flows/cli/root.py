@@ -237,10 +237,23 @@ def one_table(
 def reading_of_options(
     sep: str | None, encoding: str | None, sheet: str | None, wide: bool
 ) -> Reading:
-    """Return what the options say of how tables are written; a tab may be spelled."""
-    from flows.tables import Reading  # DuckDB, for commands that read a table
+    """Return what the options say of how tables are written; a tab may be spelled.
 
-    return Reading({"tab": "\t", "\\t": "\t"}.get(sep or "", sep), encoding, sheet, wide)
+    Raises
+    ------
+    SettingsError
+        If the separator is not one letter.
+    """
+    from flows.settings import SettingsError, check_separator  # pydantic, for these commands only
+    from flows.tables import Reading  # DuckDB, likewise
+
+    sign = {"tab": "\t", "\\t": "\t"}.get(sep or "", sep)
+    if sign is not None:
+        try:
+            check_separator(sign)
+        except ValueError as error:
+            raise SettingsError(f"--{error}") from None
+    return Reading(sign, encoding, sheet, wide)
 
 
 @contextmanager

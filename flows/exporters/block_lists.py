@@ -16,11 +16,13 @@ import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
 
 from flows.choices import BlockedBy
 from flows.files import OutputFile
+from flows.tables import quoting_of
 
 __all__ = ["mturk_list", "toloka_list", "write_block_list"]
 
@@ -31,7 +33,8 @@ Blocked: TypeAlias = Sequence[tuple[str, str]]
 def mturk_list(workers: Blocked) -> str:
     """Return the CSV that the page Manage > Workers takes; workers do not see the reason."""
     written = io.StringIO(newline="")
-    lines = csv.writer(written, lineterminator="\n")
+    quoting = quoting_of(chain.from_iterable(workers))
+    lines = csv.writer(written, lineterminator="\n", quoting=quoting)
     lines.writerow(["Worker ID", "UPDATE BlockStatus", "BlockReason"])
     lines.writerows([worker, "Block", reason] for worker, reason in workers)
     return written.getvalue()

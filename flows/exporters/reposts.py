@@ -19,8 +19,8 @@ from typing import Any, TypeAlias
 
 from flows.choices import PostedTo
 from flows.files import OutputFile
-from flows.importers import open_sheet, read_records
-from flows.tables import TableError
+from flows.importers import name_in, open_sheet, read_records
+from flows.tables import TableError, quoting_of
 
 __all__ = ["Reposted", "write_repost"]
 
@@ -58,7 +58,7 @@ def write_repost(
     Raises
     ------
     TableError
-        If the export is none of the platform's, or holds no task of the plan.
+        If the export is none of the platform's, holds no task of the plan, or a text that is not Unicode.
     OutputError
         If the file cannot be written.
 
@@ -73,7 +73,10 @@ def write_repost(
             "with --task the column that the import took for the task"
         )
     text = WRITERS[platform](list(found.values()))
-    output.write(partial(Path.write_text, data=text, encoding="utf-8"))
+    try:
+        output.write(partial(Path.write_text, data=text, encoding="utf-8"))
+    except UnicodeEncodeError:
+        raise TableError(f"{export.name} holds a text that is not Unicode; mend it") from None
     return Reposted(tuple(found), tuple(name for name in wanted if name not in found))
 
 
@@ -99,7 +102,7 @@ def _of_table(
     sheet.need([known or own[0]], "such an export")
     tasks, *cells = sheet.columns([known or own[0], *inputs])
     seen = set()
-    for name, *row in zip(tasks, *cells, strict=True):
+    for name, *row in zip(map(str.strip, tasks), *cells, strict=True):  # as a run reads names
         if name in wanted and name not in seen:
             seen.add(name)
             yield name, dict(zip(inputs, row, strict=True))
@@ -113,7 +116,7 @@ def _of_label_studio(
         data = record["data"]
         if not isinstance(data, dict):
             raise TableError(f"{export.name}, record {row}: data must be an object; check --format")
-        name = str(data.get(task) if task else record["id"])
+        name = name_in(data if task else record, task or "id", export.name, row).strip()
         if name in wanted:
             asked = list(wanted[name])
             yield name, {"data": data, "meta": {"labels_wanted": len(asked), "ask": asked}}
@@ -122,7 +125,8 @@ def _of_label_studio(
 def _table(delimiter: str, prefix: str, rows: Sequence[Mapping[str, str]]) -> str:
     """Return a table whose columns have lost a prefix."""
     written = io.StringIO(newline="")
-    lines = csv.writer(written, delimiter=delimiter, lineterminator="\n")
+    quoting = quoting_of(cell for row in rows for cell in (*row, *row.values()))
+    lines = csv.writer(written, delimiter=delimiter, lineterminator="\n", quoting=quoting)
     lines.writerow([name.removeprefix(prefix) for name in rows[0]])
     lines.writerows(row.values() for row in rows)
     return written.getvalue()

@@ -19,13 +19,13 @@ from flows.faces import late_face
 if TYPE_CHECKING:
     from flows.importers.formats import FORMATS, FormatName, recognise
     from flows.importers.label_table import import_labels, parse_map, write_labels
-    from flows.importers.records import read_records
+    from flows.importers.records import name_in, read_records
     from flows.importers.responses import Dropped, ImportedLabels, Several
     from flows.importers.sheet import open_sheet
 
 __all__ = [
-    "FORMATS", "Dropped", "FormatName", "ImportedLabels", "Several", "import_labels", "open_sheet",
-    "parse_map", "read_records", "recognise", "write_labels",
+    "FORMATS", "Dropped", "FormatName", "ImportedLabels", "Several", "import_labels", "name_in",
+    "open_sheet", "parse_map", "read_records", "recognise", "write_labels",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

@@ -109,7 +109,9 @@ def _counted(number: int, what: str) -> str:
 
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """Raise TableError with one sentence where the block finds that `path` is missing or not UTF-8 text."""
+    """Raise TableError with one sentence where the block finds that `path` is no file or not UTF-8 text."""
+    if path.is_dir():
+        raise TableError(f"{path} is a folder, and an export is one file; name a file in it")
     if not path.is_file():
         raise TableError(f"{path} does not exist; mend the path")
     try:

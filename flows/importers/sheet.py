@@ -31,6 +31,7 @@ class Sheet:
     path: Path
     names: tuple[str, ...]
     delimiter: str
+    encoding: str = "utf-8"  # as the mark at its beginning says
 
     @property
     def file(self) -> str:
@@ -66,7 +67,9 @@ class Sheet:
         """Read with one thread, so that a fault is reported with its row."""
         return pa_csv.read_csv(
             self.path,
-            read_options=pa_csv.ReadOptions(use_threads=False, block_size=BLOCK),
+            read_options=pa_csv.ReadOptions(
+                use_threads=False, block_size=BLOCK, encoding=self.encoding
+            ),
             parse_options=pa_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
             convert_options=pa_csv.ConvertOptions(
                 include_columns=names, column_types=dict.fromkeys(names, pa.string())
@@ -86,13 +89,16 @@ def open_sheet(path: Path, delimiter: str = ",") -> Sheet:
         try:
             parquet = path.suffix == ".parquet"
             names = tuple(pq.read_schema(path).names) if parquet else _header(path, delimiter)
+            encoding = "utf-8" if parquet else _encoding(path)
         except (csv.Error, pa.ArrowException) as error:
             raise TableError(f"{path.name} cannot be read: {error}") from None
-    if names and names[0].lstrip().startswith(("{", "[")):
+    if not names:
+        raise TableError(f"{path.name} has no line of names at its top; export it again")
+    if names[0].lstrip().startswith(("{", "[")):
         raise TableError(f"{path.name} is JSON, not a table; check --format")
     if len(set(names)) != len(names):
         raise TableError(f"{path.name}: column names must differ; rename one")
-    return Sheet(path, names, delimiter)
+    return Sheet(path, names, delimiter, encoding)
 
 
 def number_of_seconds(text: str, where: str) -> float | None:
@@ -130,6 +136,12 @@ def seconds_between(start: str, end: str, form: str | None, where: str) -> float
 def page_seconds(page: float | None, answers: int) -> float | None:
     """Return an even share of the time of a page of tasks; the export has no time of a single one."""
     return None if page is None else page / answers
+
+
+def _encoding(path: Path) -> str:
+    """Return the encoding that `open_text` reads the header in; Arrow knows the mark of UTF-8 itself."""
+    with open_text(path) as file:
+        return "utf-8" if file.encoding == "utf-8-sig" else file.encoding
 
 
 def _header(path: Path, delimiter: str) -> tuple[str, ...]:

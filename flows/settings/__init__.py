@@ -11,7 +11,7 @@ raise `SettingsError`.
 from flows.settings.addresses import LAKES, SCHEMES, address_of, is_remote
 from flows.settings.environment import variables_of
 from flows.settings.feature_use import why_features_stay_out
-from flows.settings.input_sections import GroupSettings, InputSettings
+from flows.settings.input_sections import GroupSettings, InputSettings, check_separator
 from flows.settings.publication_keys import (
     GRANULARITIES,
     Granularity,
@@ -42,7 +42,7 @@ __all__ = [
     "GRANULARITIES", "LAKES", "NAME", "SCHEMES", "ConsensusSettings", "EngineError",
     "EngineSettings", "FilterSettings", "GateSettings", "Granularity", "GroupSettings",
     "InputSettings", "ModelSettings", "PrivacySettings", "ReportSettings", "Section", "Settings",
-    "SettingsError", "TopicsSettings", "address_of", "check_key", "fault_sentence",
+    "SettingsError", "TopicsSettings", "address_of", "check_key", "check_separator", "fault_sentence",
     "filter_settings", "granularity_of", "input_settings", "is_remote", "key_at", "key_sentences",
     "load_settings", "run_settings", "section_of", "variables_of", "why_features_stay_out",
 ]  # fmt: skip

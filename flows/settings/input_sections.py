@@ -16,7 +16,13 @@ from flows.choices import LABEL_COLUMNS, Duplicates, GoldSampling
 from flows.settings.addresses import check_address
 from flows.settings.section import Section
 
-__all__ = ["GroupSettings", "InputSettings"]
+__all__ = ["GroupSettings", "InputSettings", "check_separator"]
+
+
+def check_separator(sep: str) -> None:
+    """Raise ValueError for what cannot separate the cells of a line."""
+    if len(sep) != 1 or sep in '"\r\n\0':
+        raise ValueError(f'sep must be one letter, such as ";" or "\\t", got {sep!r}')
 
 
 class GroupSettings(Section):
@@ -136,8 +142,8 @@ class InputSettings(Section):
             raise ValueError(
                 'subject must not be "task": use the unit "row", which protects one task'
             )
-        if self.sep is not None and (len(self.sep) != 1 or self.sep in '"\r\n'):
-            raise ValueError(f'sep must be one letter, such as ";" or "\\t", got {self.sep!r}')
+        if self.sep is not None:
+            check_separator(self.sep)
         if self.seconds in LABEL_COLUMNS:
             raise ValueError(f"seconds must name a column of its own, got {self.seconds!r}")
         if self.standardize and self.features_private:

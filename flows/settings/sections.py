@@ -136,6 +136,11 @@ class ReportSettings(Section):
     psychometric: Annotated[str, Field(min_length=1)] | None = None
     """Each worker's skill and carelessness by the tasks' ease: a feature that says it, or "boundary"."""
 
+    @property
+    def most_per_worker(self) -> int:
+        """Labels that the plan can ask of one worker: no more than it asks for in all."""
+        return min(self.plan_per_worker, max(1, self.plan_labels))
+
 
 class TopicsSettings(Section):
     """A graph of concepts learned from the tasks' texts, with the labels of confident tasks as its classes.
@@ -176,7 +181,7 @@ class EngineSettings(Section):
 
     Features are streamed as well: task tables of Parquet in batches (others are read whole), class
     ratios by kernel mean matching on blocks of rows (`learners.learn_streamed_ratios`). A run without
-    this section tries several methods on all features in memory. A `[model]` is trained on pages of
+    this section tries several methods, up to 20,000 labelled tasks. A `[model]` is trained on pages of
     files, not on rows in memory.
     """
 
@@ -251,6 +256,8 @@ class Settings(Section):
             raise ValueError(f"classes must name two or more, got {len(self.classes)}")
         if any(name != name.strip() or not name for name in self.classes or ()):
             raise ValueError("classes must have no blanks around them: tables are read without")
+        if any("\0" in name for name in self.classes or ()):
+            raise ValueError("classes must hold no NUL, where a name would end: tables have none")
         self._check_order()
         check_several(self)
         if self.model is not None and self.privacy is None:

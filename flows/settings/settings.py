@@ -45,7 +45,7 @@ def load_settings(path: str | os.PathLike[str]) -> Settings:
     ------
     SettingsError
         If the file is missing, is not TOML, or has an unknown key (the message names the nearest known
-        one) or an invalid value; likewise for an environment variable.
+        one) or an invalid value; likewise for an environment variable. If its folder's path is not UTF-8.
     """
     path = Path(path)
     try:
@@ -66,7 +66,14 @@ def load_settings(path: str | os.PathLike[str]) -> Settings:
     except ValidationError as error:
         who = set_by(error.errors()[0]["loc"], given)
         raise SettingsError(f"{path}: {fault_sentence(error, Settings)}{who}") from None
-    return settings.under(path.resolve().parent)
+    folder = path.resolve().parent
+    try:
+        str(folder).encode()  # every run records its paths as text
+    except UnicodeEncodeError:
+        raise SettingsError(
+            f"a campaign's folder must have a path of UTF-8 text, got {str(folder)!a}; rename it"
+        ) from None
+    return settings.under(folder)
 
 
 def filter_settings(**given: Any) -> FilterSettings:
@@ -113,6 +120,8 @@ def fault_sentence(error: ValidationError, settings: type[Section]) -> str:
     message = ", or ".join(dict.fromkeys(f"{one[0].lower()}{one[1:]}" for one in plain))
     if key == "name" and fault["type"] == "string_pattern_mismatch":
         message = "must be letters, digits, dots, dashes and underscores, a letter or digit first"
+    if key == "keep_runs":
+        message = 'must be a number of runs, such as 20, or an age, such as "90 days"'
     if fault["type"] == "missing":
         return f"{key} must be given"
     came = "" if isinstance(fault["input"], dict) else f", got {fault['input']!r}"

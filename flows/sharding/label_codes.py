@@ -47,6 +47,7 @@ from flows.tables import (
     quote,
     refuse_duplicates,
     refuse_outside,
+    refuse_undeclared,
     refuse_vocabulary,
     text_of_cell,
     text_of_number,
@@ -63,6 +64,7 @@ VOCABULARY = pa.schema([("name", pa.string())])
 NAMES_AT_ONCE = 2**17  # however long, below the 2^31 bytes that offsets of 32 bits reach
 BYTES = {"VARCHAR": 1}  # in memory for each cell that is coded as it stands
 BYTES_OF_NUMBER = 16  # the same, of integers
+MOST_MB = 10**9  # no machine has more, and DuckDB takes no limit of any size
 
 
 class LabelCodes(Protocol):
@@ -116,8 +118,7 @@ class LabelSource:
     def refuse_classes(self, found: set[str], classes: Sequence[str]) -> None:
         """Raise TableError if a label is not among the classes declared."""
         if not found <= set(classes):
-            where = "classes of the settings; add the class or mend the row"
-            refuse_outside(self.table, "label", classes, where)
+            refuse_undeclared(self.table, classes)
 
     def refuse_repeat(self, worker: str, task: str) -> None:
         """Raise TableError for a worker's second label of a task, with its rows."""
@@ -249,7 +250,7 @@ def open_source(
     path: Path, folder: Path, *, memory_gb: float, threads: int | None
 ) -> Iterator[LabelSource]:
     """Open a Parquet file; what DuckDB cannot hold in memory is in `folder` until it is closed."""
-    if path.suffix != ".parquet":
+    if path.suffix.lower() != ".parquet":
         raise TableError(
             f"{path.name} must be Parquet to be read in shards; convert it, or leave out [engine]"
         )
@@ -298,7 +299,7 @@ def _capped(
         connected() as one,
     ):
         one.execute("SET enable_progress_bar = false")
-        one.execute(f"SET memory_limit = '{round(1e3 * memory_gb)}MB'")
+        one.execute(f"SET memory_limit = '{min(round(1e3 * memory_gb), MOST_MB)}MB'")
         one.execute(f"SET temp_directory = {literal(spill)}")
         if threads is not None:
             one.execute(f"SET threads = {threads}")

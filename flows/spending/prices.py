@@ -30,7 +30,7 @@ from flows.spending.cohorts import (
 )
 from flows.spending.year import Year, price_of, year_months, year_of
 from privacy import BudgetError, Cost, PlanUse, Statement, fits
-from privacy.accounting import Account, Arithmetic, exact, price_text
+from privacy.accounting import NOTHING, Account, Arithmetic, exact, price_text
 from privacy.ledger import cost_text
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = ["check_budget", "preview", "propose_key"]
 
-NOTHING = Cost(exact(0), exact(0))
 COUNTS, CORRECTION = "class counts", "corrections by gold"
 YEAR_PARTITIONS = (COUNTED, CORRECTED, SPLIT)
 ADDED = (COUNTS, CORRECTION)  # to the dearer of model and gate

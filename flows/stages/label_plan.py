@@ -97,7 +97,7 @@ def plan_next(
         rows,
         confusion,
         budget=chosen.plan_labels if asked.size else 0,
-        per_worker=chosen.plan_per_worker,
+        per_worker=chosen.most_per_worker,
         per_task=_per_task(n_products, n_classes),
     )
     facts = {

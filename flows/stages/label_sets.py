@@ -199,7 +199,7 @@ def _planned(
     considered = np.sort(order[: max(most, chosen.plan_labels)]).astype(np.int64)
     plan = plan_answers(
         answers, found, budget=chosen.plan_labels if asked.size else 0,
-        per_worker=chosen.plan_per_worker, tasks=considered, workers=asked,
+        per_worker=chosen.most_per_worker, tasks=considered, workers=asked,
     )  # fmt: skip
     facts = {
         "n": plan.task.size,

@@ -47,9 +47,9 @@ SEVERAL = r"\S\s*\|\s*\S|^\[.*\]$"  # cat|dog, or a list
 NUMBER = re.compile(r"[-+]?\d+(\.\d*)?([eE][-+]?\d+)?")
 NOT_SECONDS = "NOT coalesce(try_cast({0} AS DOUBLE) BETWEEN 0 AND 1e300, false)"
 
-# families of language models; a name that people have too counts with a version alone
+# language models and their families; a name that people have too counts with a version alone
 MODELS = (
-    "(chat)?gpt", "(code)?llama", "deepseek", "gemini", "gemma", "mistral", "mixtral", "qwen",
+    "v?llm", "(chat)?gpt", "(code)?llama", "deepseek", "gemini", "gemma", "mistral", "mixtral", "qwen",
     r"claude[-_. ]?(v?\d|haiku|instant|opus|sonnet)\w*", "command-r", r"grok-\d+", r"phi-\d+",
     "o[134](-mini|-preview|-pro)",
 )  # fmt: skip
@@ -215,8 +215,8 @@ def is_free(n_classes: int, n_labels: int) -> bool:
 def like_models(workers: np.ndarray) -> tuple[str, ...]:
     """Return the workers whose names hold that of a family of language models, in the order given.
 
-    >>> like_models(np.array(["Claude", "claude-3-haiku", "gpt-4o", "meta-llama/Llama-3-8B", "w07"]))
-    ('claude-3-haiku', 'gpt-4o', 'meta-llama/Llama-3-8B')
+    >>> like_models(np.array(["Claude", "claude-3-haiku", "gpt-4o", "llm-judge-2", "Llama-3-8B", "w07"]))
+    ('claude-3-haiku', 'gpt-4o', 'llm-judge-2', 'Llama-3-8B')
     """
     names = arrow_array(workers.astype(np.str_))
     like = pc.match_substring_regex(names, LIKE_MODELS, ignore_case=True)
@@ -249,7 +249,10 @@ def _undeclared_models(table: TextTable) -> Finding:
 def _torn(table: TextTable) -> Finding:
     places = ", ".join(where for where, _ in table.torn[:SHOWN])
     example = table.torn[0][1] if table.torn else ""
-    remedy = "mend the line: it has other columns than the header, or a quote is open"
+    remedy = (
+        "mend the line: it has other columns than the header, a quote is open, or it is not UTF-8 "
+        "(--encoding)"
+    )
     return Finding("torn line", len(table.torn), places, example, remedy)
 
 

@@ -285,7 +285,7 @@ def _grouped(rows: Sequence[Sequence[str]]) -> frozenset[int]:
 
 def unzipped(path: Path) -> BufferedIOBase:
     """Open a file of text to be read, through gzip where its name ends so."""
-    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
+    return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")
 
 
 def utf8_copy(path: Path, encoding: str, copy: Path) -> Path:

@@ -14,17 +14,19 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from flows.files import OutputError, OutputFile
 from flows.tables.refusals import TableError
 from flows.tables.sources import find_files
 
-__all__ = ["OUTPUT_SUFFIXES", "Cells", "inputs_of", "table_file", "table_files", "write_table"]
+__all__ = [
+    "OUTPUT_SUFFIXES", "Cells", "inputs_of", "quoting_of", "table_file", "table_files", "write_table",
+]  # fmt: skip
 
 Cells: TypeAlias = Sequence[str] | Sequence[int | None] | Sequence[float | None]
 Columns: TypeAlias = Mapping[str, Cells]
@@ -100,15 +102,19 @@ def write_table(columns: Columns, output: OutputFile, *, guard: bool = False) ->
 
 def _write_csv(columns: Columns, guard: bool, path: Path, *, sep: str = ",") -> None:
     cells = {name: [_cell(value, guard) for value in column] for name, column in columns.items()}
-    # the writer does not quote a lone carriage return, which readers take for the end of a line
-    broken = any("\r" in cell for column in cells.values() for cell in column)
+    quoting = quoting_of(chain.from_iterable(cells.values()))
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(
-            file, delimiter=sep, lineterminator="\n",
-            quoting=csv.QUOTE_ALL if broken else csv.QUOTE_MINIMAL,
-        )  # fmt: skip
+        writer = csv.writer(file, delimiter=sep, lineterminator="\n", quoting=quoting)
         writer.writerow(cells)
         writer.writerows(zip(*cells.values(), strict=True))
+
+
+def quoting_of(cells: Iterable[str]) -> Literal[0, 1]:
+    """Return how `csv.writer` must quote cells: all where one holds a carriage return.
+
+    The writer does not quote a lone one, which readers take for the end of a line.
+    """
+    return csv.QUOTE_ALL if any("\r" in cell for cell in cells) else csv.QUOTE_MINIMAL
 
 
 def _cell(value: str | float | None, guard: bool) -> str:

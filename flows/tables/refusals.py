@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BROKEN", "MAX_LETTERS", "OF_FILE_ALONE", "ROW", "WHITE", "TableError", "cell", "literal", "number",
     "placed", "quote", "refuse_blanks", "refuse_duplicates", "refuse_names", "refuse_outside",
-    "refuse_vocabulary", "text_of_cell", "text_of_number",
+    "refuse_undeclared", "refuse_vocabulary", "text_of_cell", "text_of_number",
 ]  # fmt: skip
 
 MAX_LETTERS = (
@@ -132,6 +132,11 @@ def refuse_outside(
         raise TableError(
             f"{table.file}, {_rows(unknown)}, column {column}: {unknown[0][1]!r} is not among the {what}"
         )
+
+
+def refuse_undeclared(table: NumberedRows, classes: Sequence[str]) -> None:
+    """Raise TableError if a label is not among the classes that settings or an option declare."""
+    refuse_outside(table, "label", classes, "classes declared; add the class or mend the row")
 
 
 def placed(file: str, error: LabelError) -> str:

@@ -36,6 +36,7 @@ from flows.tables.refusals import (
     refuse_duplicates,
     refuse_names,
     refuse_outside,
+    refuse_undeclared,
     text_of_cell,
     text_of_number,
 )
@@ -117,7 +118,6 @@ def read_models(path: Path) -> tuple[str, ...]:
 
 
 EVERY = TaskColumns()
-CLASSES = "classes of the settings; add the class or mend the row"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -176,7 +176,7 @@ def read_labels(
         labels = _labels_of(table.codes(*LABEL_COLUMNS))
     if classes is not None:
         if not set(labels.classes.tolist()) <= set(classes):
-            refuse_outside(table, "label", classes, CLASSES)
+            refuse_undeclared(table, classes)
         labels = _declare(labels, np.array(classes, dtype=np.str_))
     if known_tasks is not None and not are_known(labels.tasks, known_tasks).all():
         refuse_outside(table, "task", known_tasks, "task tables; add the task or drop the row")
@@ -313,7 +313,7 @@ def _named_and_grouped(
         for table in tables:
             refuse_duplicates(table, ("task",), "error", "keep one row per task")
         again = np.flatnonzero(np.bincount(row) > 1)
-        raise TableError(f"task {names[again[0]]!r} is in two task tables; keep one")
+        raise TableError(f"task {str(names[again[0]])!r} is in two task tables; keep one")
     order = np.empty(len(row), dtype=np.int64)
     order[row] = np.arange(len(row))
     return order, names, by_row
@@ -398,7 +398,7 @@ def read_gold(path: Path, *, classes: Sequence[str] | None) -> Gold:
     refuse_names(table, ("task", "label"))
     refuse_duplicates(table, ("task",), "error", "keep one truth per task")
     if classes is not None:
-        refuse_outside(table, "label", classes, CLASSES)
+        refuse_undeclared(table, classes)
     column = table.columns("task", "label")
     order = np.argsort(column["task"], kind="stable")
     return Gold(column["task"][order], column["label"][order])
@@ -418,7 +418,7 @@ def read_reference(path: Path, *, classes: Sequence[str] | None) -> Reference:
     refuse_names(table, (*keys, "label"))
     refuse_duplicates(table, keys, "error", "keep one answer of a model per task")
     if classes is not None:
-        refuse_outside(table, "label", classes, CLASSES)
+        refuse_undeclared(table, classes)
     column = table.columns(*keys, "label")
     model = column.get("model", np.full(column["task"].size, ""))
     order = np.lexsort((column["task"], model))

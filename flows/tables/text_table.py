@@ -213,6 +213,12 @@ def _refusing(path: Path) -> Iterator[None]:
     if not path.is_file():
         refuse_missing(path)
     try:
+        str(path).encode()  # DuckDB takes no other names
+    except UnicodeEncodeError:
+        raise TableError(
+            f"a table's path must be UTF-8 text, got {str(path)!a}; rename the file, or its folder"
+        ) from None
+    try:
         yield
     except duckdb.Error as error:
         raise TableError(f"{path.name}: {first_fault(error)}") from None
@@ -231,10 +237,17 @@ def _torn_lines(connection: duckdb.DuckDBPyConnection) -> tuple[tuple[str, str],
 
 
 def refuse_missing(path: Path) -> NoReturn:
-    """Raise TableError for a file that is not there, and say what to do."""
+    """Raise TableError for what is no file, and say what to do."""
     if re.match(r"((delta|iceberg)\+)?(s3|gs|gcs|r2|az|abfss|hf|https?|ftp|file):/", str(path)):
         raise TableError(
             f"{str(path).partition('?')[0]} is not on this machine; fetch it first, and name the file"
+        )
+    if path.is_dir():
+        raise TableError(f"{path} is a folder, and one file is read here; name a file in it")
+    if path.exists():
+        raise TableError(
+            f"{path} is a pipe or a device, and a file is read more than once; save what comes, and name "
+            "that file"
         )
     raise TableError(f"{path} does not exist; mend the path")
 
@@ -315,11 +328,13 @@ def _vocabulary(name: str) -> str:
 
 def _renaming(path: Path, names: tuple[str, ...], needed: tuple[str, ...]) -> str:
     """Return what to do for the columns that a table needs."""
+    known = guess_roles(names)
     if "worker" not in needed or not set(LABEL_COLUMNS).issuperset(needed):
-        return "rename or add it"
+        meant = [f"{known.get(one)!r} to {one}" for one in needed if one not in names]
+        sure = set(needed).issubset({*known, *names})
+        return f"rename {' and '.join(meant)}" if sure else "rename or add it"
     if path.name.startswith("standard input") or path.parent.name.startswith("crowdassay-"):
         return "rename or add it"  # that file is gone when the command ends
-    known = guess_roles(names)
     some = "task" in names or (len(names) > 3 and "label" not in names and "worker" not in names)
     if some and not set(needed) <= set(known):
         wide = "; if each other column is a worker, --wide (wide = true) reads it so"

@@ -23,7 +23,7 @@ from flows.tables import TableError
 
 __all__ = ["FileTail", "LabelLines", "LabelRows"]
 
-TIME = "time"
+TIME, SECONDS = "time", "seconds"
 SEPARATORS = (",", ";", "\t", "|")
 BLOCK = 2**22  # bytes read at a time
 HEAD = 4096  # bytes by which a file is known again
@@ -145,7 +145,13 @@ class LabelLines:
 
     def _take_header(self, line: str) -> None:
         self._sep = max(SEPARATORS, key=line.count)
-        names = [name.strip() for name in next(csv.reader([line], delimiter=self._sep), [])]
+        try:
+            names = [name.strip() for name in next(csv.reader([line], delimiter=self._sep), [])]
+        except csv.Error:  # such as of lines that end as old Macs ended them
+            raise TableError(
+                f"{self.name}: the line of names cannot be read; save the table with lines that end in a "
+                "line feed"
+            ) from None
         missing = [
             name for name in (*LABEL_COLUMNS, *filter(None, [self._asked])) if name not in names
         ]
@@ -154,10 +160,15 @@ class LabelLines:
                 f"{self.name} must have the column {missing[0]!r}; its columns are "
                 f"{', '.join(names) or 'none'}"
             )
-        self._at = {name: names.index(name) for name in (*LABEL_COLUMNS, TIME) if name in names}
-        timed = self._asked or "seconds"
-        if timed in names:
-            self._at["seconds"] = names.index(timed)
+        timed = self._asked or SECONDS
+        used = [name for name in (*LABEL_COLUMNS, TIME, timed) if name in names]
+        twice = next((name for name in used if names.count(name) > 1), None)
+        if twice is not None:
+            raise TableError(
+                f"{self.name} must have one column {twice!r}, it has {names.count(twice)}; rename or delete "
+                "the others"
+            )
+        self._at = {name: names.index(name) for name in used}
         self._width, self.header = len(names), line
 
     def _take(self, cells: Sequence[str], rows: LabelRows) -> None:
@@ -175,7 +186,8 @@ class LabelLines:
                 )
             getattr(rows, name).append(cell)
         rows.time.append(self._number(TIME, cells, _moment, "a time such as 2026-11-22T10:00:00"))
-        rows.seconds.append(self._number("seconds", cells, _duration, "seconds, above 0"))
+        timed = self._asked or SECONDS
+        rows.seconds.append(self._number(timed, cells, _duration, "seconds, above 0"))
 
     def _number(
         self, name: str, cells: Sequence[str], read: Callable[[str], float], what: str

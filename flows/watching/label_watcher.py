@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import json
 import math
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any, Self
 from zipfile import BadZipFile
 
@@ -25,6 +27,10 @@ MOST_CLASSES = 100
 FALSE_ALARM = 0.05
 VERSION = 1
 EXACT = 5  # decimals of results in JSON
+DAMAGED = (  # what reading a state raises, whichever of its bytes is another
+    BadZipFile, EOFError, KeyError, NotImplementedError, OverflowError, RuntimeError, TokenError, TypeError,
+    ValueError, zlib.error,
+)  # fmt: skip
 KINDS = {
     "drift": "may have got worse",
     "proven": "has got worse",
@@ -214,7 +220,7 @@ class LabelWatcher:
             found._pairs = {(w, t) for w, t in arrays["pairs"].tolist()}
             found.n_repeated = int(arrays["n_repeated"])
             numbers = [arrays[f"numbers{i}"].tolist() for i in range(5)]
-        except (ValueError, KeyError, EOFError, TypeError, BadZipFile) as error:
+        except DAMAGED as error:
             if isinstance(error, TableError):
                 raise
             raise TableError(

@@ -7,7 +7,7 @@
 import math
 
 import numpy as np
-from scipy.special import betainccinv, rel_entr
+from scipy.special import betaincc, betainccinv, rel_entr
 
 from learners.bounds.bound import Bound, check_count, check_level, root_above
 
@@ -20,6 +20,7 @@ __all__ = [
 ]
 
 STEP = 1e-13  # added to the inverse: more than the solver's own error
+TAIL_ERROR = 1e-6  # share by which an inverse's tail may differ from the one asked for
 
 
 def binary_divergence(observed: float, true: float) -> float:
@@ -75,7 +76,18 @@ def upper_limit(errors: float | int | np.integer, n: int | np.integer, tail: flo
     >>> round(upper_limit(0, 60, 0.05), 4)
     0.0487
     """
-    return 1.0 if errors >= n else float(betainccinv(errors + 1, n - errors, tail))
+    beta = float(errors) + 1.0, float(n - errors)
+    if not beta[1] > 0:
+        return 1.0
+    rate = float(betainccinv(*beta, tail))
+
+    def excess(p: float) -> float:
+        return float(betaincc(*beta, p)) - tail
+
+    if abs(excess(rate)) <= TAIL_ERROR * tail:
+        return rate
+    # below tails of 1e-50 or so the inverse may be NaN, or off to either side; the function is sound
+    return root_above(excess, float(errors / n), 1.0, xtol=0.0)
 
 
 def upper_limit_at(errors: int | np.integer, n: int | np.integer, log_tail: float) -> float:

@@ -103,7 +103,7 @@ def max_information(n: int | np.integer, epsilon: float, failure: float) -> floa
     """
     if not 0 < failure < 1:
         raise ValueError(f"failure must be in (0, 1), got failure={failure}")
-    return epsilon**2 * n / 2 + epsilon * math.sqrt(n * math.log(2 / failure) / 2)
+    return epsilon * epsilon * n / 2 + epsilon * math.sqrt(n * math.log(2 / failure) / 2)
 
 
 def max_information_bound(

@@ -76,7 +76,8 @@ def log_transfer_tail(chance: float, n: int | np.integer, epsilon: float) -> flo
         return log_transfer(-b * b, n, epsilon) - math.log(chance)
 
     b = root_above(excess, a, highest, xtol=1e-14) if excess(highest) < 0 else highest
-    return -((b + 1e-13) ** 2)  # rounded to the safe side
+    b += 1e-13  # to the safe side
+    return -b * b  # which may be infinite, where a power would raise
 
 
 def transfer_bound(

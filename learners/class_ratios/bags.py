@@ -112,11 +112,18 @@ class LocalBlocks:
 
 def _taken(blocks: Blocks, wanted: Int[np.ndarray, " _"]) -> Block:
     """Gather the rows at some places of one bag, in one pass."""
-    first, rows = 0, []
+    first, rows, before = 0, [], None
     for block in blocks:
-        here = wanted[(wanted >= first) & (wanted < first + len(block))]
-        rows.append(dense(block, "a block")[here - first])
-        first += len(block)
+        point = dense(block, "a block")
+        if not (before is None or point.shape[1:] == before[1:]):
+            raise ValueError(
+                f"blocks of a bag must have the same features, got shape={point.shape} after "
+                f"shape={before}"
+            )
+        before = point.shape
+        here = wanted[(wanted >= first) & (wanted < first + len(point))]
+        rows.append(point[here - first])
+        first += len(point)
     return np.concatenate(rows) if rows else np.zeros((0, 1))
 
 
@@ -319,6 +326,8 @@ def class_names(
     """Return the names of the classes; ValueError unless there is one for each, or None."""
     if classes is None:
         return None
+    if isinstance(classes, str):  # whose letters would be the names
+        raise ValueError(f"classes must be a list of names, got the text {classes!r}")
     found = tuple(map(str, classes))
     if len(found) != n_classes:
         raise ValueError(f"classes must be {n_classes} names, one per class, got {len(found)}")

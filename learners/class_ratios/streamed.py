@@ -222,8 +222,8 @@ def learn_streamed_ratios(
     interval, and for the covariances of the bags, which beyond 2^24 numbers are those of so many: with r rows
     of a bag their relative error is a few times sqrt(2 / r). The same blocks give the same bytes, wherever
     they are worked on.
-    **Cost.** Memory for one block, a sample of 2^24 numbers and the landmarks, for bags of any size; for m
-    landmarks m per row and pass. One thread works on a block.
+    **Cost.** Memory for one block, a sample of 2^24 numbers and the landmarks, and 8 bytes for each row of
+    one bag while its sample is drawn; for m landmarks m per row and pass. One thread works on a block.
     **Privacy.** As for `learn_ratios`.
 
     Examples

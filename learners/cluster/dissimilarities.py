@@ -159,6 +159,12 @@ def between(
             f"metric must return one dissimilarity for each pair, {(len(x), len(other))},"
             f" got {found.shape}"
         )
+    if not ((found >= 0) & (found < np.inf)).all():
+        row, column = np.argwhere(~((found >= 0) & (found < np.inf)))[0]
+        raise ValueError(
+            "metric must return finite dissimilarities >= 0, got"
+            f" {found[row, column]:g} between row {row} and row {column}"
+        )
     return found
 
 
@@ -196,8 +202,8 @@ def check_points(x: Float[np.ndarray, "points columns"], metric: object) -> None
     check_metric(metric)
     if x.ndim != 2:
         raise ValueError(f"x must be a matrix, got shape={x.shape}")
-    if metric == "precomputed":
-        check_dissimilarities(x)
     if not np.isfinite(x).all():
         row, column = np.argwhere(~np.isfinite(x))[0]
         raise ValueError(f"x must be finite, got {x[row, column]} at row {row}, column {column}")
+    if metric == "precomputed":
+        check_dissimilarities(x)

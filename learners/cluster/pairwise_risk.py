@@ -6,6 +6,7 @@ array([0, 0, 0, 1, 1, 1])
 """
 
 import math
+from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
@@ -223,7 +224,8 @@ class PairwiseRiskClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         check_objective(self.objective)
         if self.k_selection not in ("penalized", "penalized_paper"):
             check_selection(self.k_selection)
-        if self.n_clusters != "auto" and not 1 <= self.n_clusters <= n:
+        is_number = isinstance(self.n_clusters, Integral) and 1 <= self.n_clusters <= n
+        if not (is_number or self.n_clusters == "auto"):
             raise ValueError(
                 f"n_clusters must be 'auto' or from 1 to the number of rows, {n}, got {self.n_clusters!r}"
             )

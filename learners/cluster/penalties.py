@@ -76,6 +76,7 @@ def penalty(
     >>> round(penalty(0.01, n=10_000, n_clusters=4, bound=1.0, over="partitions"), 4)
     0.0573
     """
+    _check_over(over)
     times = n_clusters if over == "cells" else 1
     log = math.log(n_clusters)
     return times * (3 * complexity + 27 * bound * log / n) + 2 * bound * math.sqrt(log / n)
@@ -116,6 +117,7 @@ def rademacher_complexity(
     >>> 0 <= found <= 1
     True
     """
+    _check_over(over)
     signs = rng.choice([-1.0, 1.0], size=(len(dissimilarity), N_DRAWS))
     signed = signs * dissimilarity[:, None] / len(dissimilarity)
     best = np.zeros(N_DRAWS)
@@ -157,7 +159,7 @@ def penalized_risks(
     ------
     ValueError
         If k_max is below 1, there are fewer than 4 points, or they are not finite, metric and matrix are not
-        as `clustering_risk` wants them, or a dissimilarity exceeds the bound.
+        as `clustering_risk` wants them, `over` is neither, or a dissimilarity exceeds the bound.
 
     Notes
     -----
@@ -169,6 +171,7 @@ def penalized_risks(
     """
     x = np.asarray(x, dtype=float)
     check_points(x, metric)
+    _check_over(over)
     if not k_max >= 1:
         raise ValueError(f"k_max must be >= 1, got k_max={k_max}")
     if not len(x) >= 4:
@@ -212,3 +215,9 @@ def penalized_risks(
         )
         table.append(PenalizedRisk(k, risk, complexity, added))
     return tuple(table)
+
+
+def _check_over(over: object) -> None:
+    """Raise ValueError unless it is one of the two."""
+    if over not in ("partitions", "cells"):
+        raise ValueError(f"over must be 'partitions' or 'cells', got {over!r}")

@@ -121,6 +121,7 @@ def clustering_risk(
     """
     x, labels = np.asarray(x, dtype=float), np.asarray(labels)
     _check(x, labels, metric, objective, level)
+    labels = np.unique(labels, return_inverse=True)[1]  # codes may leave out many
     return estimated_risk(x, labels, metric, objective, level, max_pairs, rng)
 
 

@@ -18,6 +18,7 @@ control
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -25,6 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from learners.genesis.core import Selection
+from learners.genesis.script import quoted
 
 __all__ = ["Form", "Graph", "SpikeTimes", "Trace", "Widget"]
 
@@ -46,10 +48,9 @@ class Widget:
         if self.kind == "toggle":
             value = int(bool(value))
         self.value = str(value)
-        quoted = (
-            f'"{value}"' if any(c.isspace() for c in self.value) or not self.value else self.value
-        )
-        self.run(f"{self.command} {quoted}")
+        # a list or a word with values in braces is one word already
+        is_plain = re.fullmatch(r"[\w.+-]+|[({]\S*[)}]", self.value) and self.value != "to"
+        self.run(f"{self.command} {self.value if is_plain else quoted(self.value)}")
 
     def press(self) -> None:
         """Issue the command of a button."""

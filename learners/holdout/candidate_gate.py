@@ -13,6 +13,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -184,6 +185,8 @@ class CandidateGate:
 
     def __post_init__(self) -> None:
         _check_counts(self.n_candidates, self.refutations)
+        for name in ("n_candidates", "refutations"):  # NumPy's, for JSON
+            object.__setattr__(self, name, int(getattr(self, name)))
         if not 0 < self.epsilon < math.inf:
             raise ValueError(f"epsilon must be > 0 and finite, got epsilon={self.epsilon}")
         check_level(self.level)
@@ -353,17 +356,17 @@ def candidate_price(n: int, *, n_candidates: int, refutations: int, level: float
 
 
 def _check_counts(n_candidates: int, refutations: int) -> None:
-    if not (isinstance(n_candidates, int) and n_candidates >= 1):
+    if not (isinstance(n_candidates, Integral) and n_candidates >= 1):
         raise ValueError(f"n_candidates must be a whole number >= 1, got {n_candidates}")
-    if not (isinstance(refutations, int) and 1 <= refutations <= 10_000):
+    if not (isinstance(refutations, Integral) and 1 <= refutations <= 10_000):
         raise ValueError(f"refutations must be a whole number in 1 .. 10,000, got {refutations}")
 
 
 def _train_size(question: Question) -> int:
     """Return the number of development examples, which is public."""
     size = question.value.get("n_train", 0)
-    if not (np.ndim(size) == 0 and size >= 1):
-        raise ValueError("n_train must be one number >= 1")
+    if not (np.ndim(size) == 0 and 1 <= size < math.inf and size == int(size)):
+        raise ValueError("n_train must be one whole number >= 1")
     return int(size)
 
 

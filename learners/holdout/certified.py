@@ -11,6 +11,7 @@ is the caller's to keep.
 
 import math
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -35,11 +36,20 @@ class CertifiedState:
         Number of questions to this fold so far.
     overfitted
         Number of its overfit answers.
+
+    Raises
+    ------
+    ValueError
+        Unless fold >= 0 and 0 <= overfitted <= asked.
     """
 
     fold: int = 0
     asked: int = 0
     overfitted: int = 0
+
+    def __post_init__(self) -> None:
+        if not (self.fold >= 0 and 0 <= self.overfitted <= self.asked):
+            raise ValueError(f"fold must be >= 0, and overfitted of 0 .. asked, got {self}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +145,12 @@ class CertifiedHoldout:
             raise ValueError(f"threshold must be in [0, 1), got threshold={self.threshold}")
         if not 0 < self.grid <= 1:
             raise ValueError(f"grid must be in (0, 1], got grid={self.grid}")
-        if not 1 <= self.n_folds <= self.n:
+        # a fold of 1.5 overfit answers would never be left, and its bounds not hold
+        for name, number in (("n", self.n), ("n_folds", self.n_folds), ("per_fold", self.per_fold)):
+            if not (isinstance(number, Integral) and number >= 1):
+                raise ValueError(f"{name} must be a whole number >= 1, got {name}={number!r}")
+        if not self.n_folds <= self.n:
             raise ValueError(f"n_folds must be in 1 .. n={self.n}, got n_folds={self.n_folds}")
-        if not self.per_fold >= 1:
-            raise ValueError(f"per_fold must be >= 1, got per_fold={self.per_fold}")
         check_level(self.level)
 
     def answer(
@@ -153,13 +165,17 @@ class CertifiedHoldout:
         Raises
         ------
         ValueError
-            Unless there is one loss per record, and the array is one of numbers.
+            Unless there is one loss per record, the array is one of numbers, and the state is this holdout's.
         """
         if not 0 <= train <= 1:
             raise ValueError("train must be in [0, 1]")
         if not loss.shape == (self.n,):
             raise ValueError(f"loss must be one number for each of the {self.n} records")
         check_kind("loss", loss)
+        if not state.overfitted < self.per_fold:
+            raise ValueError(
+                f"state must have fewer overfit answers than per_fold={self.per_fold}, got {state}"
+            )
         if state.fold >= self.n_folds:
             why = "does not apply: all folds are used up"
             bound = Bound("certified holdout", 1.0, self.level, why, applies=False)

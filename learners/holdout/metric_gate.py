@@ -8,6 +8,7 @@
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from numbers import Integral
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -64,8 +65,9 @@ class Auc:
         for name, least in (
             ("least_positive", self.least_positive), ("least_negative", self.least_negative)
         ):  # fmt: skip
-            if not (isinstance(least, int) and least >= 1):
+            if not (isinstance(least, Integral) and least >= 1):
                 raise ValueError(f"{name} must be a whole number >= 1, got {name}={least}")
+            object.__setattr__(self, name, int(least))  # NumPy's, for JSON
 
     @property
     def sensitivity(self) -> float:
@@ -96,7 +98,8 @@ class Auc:
         if not (score.ndim == 1 and score.shape == positive.shape and positive.dtype == np.bool_):
             raise ValueError("score and positive must be one number and one boolean per record")
         p = int(positive.sum())
-        ordered = np.where(np.isnan(score), -np.inf, score)
+        whole = score.dtype.kind in "biu"  # as doubles, large ones would be equal
+        ordered = score if whole else np.where(np.isnan(score), -np.inf, score)
         _, place, count = np.unique(ordered, return_inverse=True, return_counts=True)
         twice_rank = 2 * np.cumsum(count) - count + 1  # equal scores share the middle rank
         in_order = int(twice_rank[place[positive]].sum()) - p * (p + 1)

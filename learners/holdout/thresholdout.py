@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
@@ -180,8 +181,9 @@ class Thresholdout:
             raise ValueError(f"threshold must be in (0, 1), got threshold={self.threshold}")
         if not 0 < self.sigma < math.inf:
             raise ValueError(f"sigma must be > 0 and finite, got sigma={self.sigma}")
-        if not (isinstance(self.budget, int) and self.budget >= 1):
+        if not (isinstance(self.budget, Integral) and self.budget >= 1):
             raise ValueError(f"budget must be a whole number >= 1, got budget={self.budget}")
+        object.__setattr__(self, "budget", int(self.budget))  # NumPy's, for JSON
 
     def event(self, query: Query) -> PureEvent:
         """Describe the whole interaction; raise for more records than the noise can be drawn for."""

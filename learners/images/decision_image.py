@@ -7,6 +7,7 @@ array([ 0.95, -0.95,  0.  ])
 """
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -227,6 +228,11 @@ class DecisionImage(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         else:
             model = clone(kind).fit(scores, positive)
+            if not (hasattr(model, "coef_") and hasattr(model, "intercept_")):
+                raise ValueError(
+                    "classifier must have coef_ and intercept_ once it is fitted, as linear ones have,"
+                    f" got {kind!r}"
+                )
         dual = np.zeros(len(scores))
         if kind == "rvm":
             dual[model.relevance_] = model.dual_coef_
@@ -244,6 +250,8 @@ class DecisionImage(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self, model: Any, scores: Float[np.ndarray, "rows components"], positive: Any
     ) -> Any:
         """Fit with the given C, or with the best of five folds, ties to the smaller."""
+        if not (self.C == "cv" or (isinstance(self.C, Real) and float(self.C) > 0)):
+            raise ValueError(f"C must be > 0 or 'cv', got C={self.C!r}")
         self.C_ = 1.0 if self.C == "cv" else float(self.C)
         fewest = int(min(positive.sum(), (~positive).sum()))
         if self.C == "cv" and fewest >= 2:
@@ -265,6 +273,13 @@ def _components(
 ) -> tuple[Float[np.ndarray, "components features"], Float[np.ndarray, " components"]]:
     """Principal components that vary, the first first, and their standard deviations."""
     n, p = centred.shape
+    if not (wanted is None or isinstance(wanted, Real)):
+        raise ValueError(f"n_components must be a number or None, got {wanted!r}")
+    with np.errstate(over="ignore"):
+        if not np.square(centred).sum() < np.inf:
+            raise ValueError(
+                "features must have finite variances, got numbers too large: scale them"
+            )
     if n > p:
         value, vector = np.linalg.eigh(centred.T @ centred)
         deviation, components = np.sqrt(np.maximum(value[::-1], 0) / n), vector.T[::-1]
@@ -278,7 +293,7 @@ def _components(
         share = np.cumsum(deviation**2) / np.square(deviation).sum()
         kept = min(kept, 1 + int(np.searchsorted(share, wanted)))
     elif wanted is not None:
-        if not (wanted >= 1 and wanted == int(wanted)):
+        if not (wanted >= 1 and wanted < np.inf and wanted == int(wanted)):
             raise ValueError(
                 f"n_components must be a whole number >= 1 or a share in (0, 1), got {wanted}"
             )
@@ -381,7 +396,8 @@ def compare_decision_images(
         )
 
     def trained(side: int, rows: Any) -> DecisionImage | None:
-        if len(np.unique(labels[side][rows])) < 2:
+        some = x[rows]
+        if len(np.unique(labels[side][rows])) < 2 or not (some != some[0]).any():
             return None
         image: DecisionImage = clone(fixed[side]).fit(x[rows], labels[side][rows])
         return image

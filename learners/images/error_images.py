@@ -95,12 +95,13 @@ def error_image_test(
     >>> error_image_test(x, gold, (rng.random(100) < 0.2).astype(int), rng=rng).significant()
     array([], dtype=int64)
     """
-    x, gold = np.asarray(x, dtype=np.float64), np.asarray(gold)
-    wrong = gold != np.asarray(crowd)
-    if not (x.ndim == 2 and len(x) == len(gold) == len(wrong)):
+    x, gold, crowd = np.asarray(x, dtype=np.float64), np.asarray(gold), np.asarray(crowd)
+    if not (x.ndim == 2 and gold.shape == crowd.shape == (len(x),)):
         raise ValueError(
-            f"x, gold and crowd must be of equal length, got {len(x)}, {len(gold)} and {len(wrong)}"
+            "x must be a matrix, gold and crowd of equal length, got shapes"
+            f" {x.shape}, {gold.shape} and {crowd.shape}"
         )
+    wrong = gold != crowd
     if not np.isfinite(x).all():
         row, column = np.argwhere(~np.isfinite(x))[0]
         raise ValueError(
@@ -134,6 +135,9 @@ def _t_values(
 ) -> tuple[Float[np.ndarray, " features"], Float[np.ndarray, " permutations"]]:  # fmt: skip
     """Student's t of each feature, and the largest of each permutation of the errors."""
     n, n_wrong = len(x), int(wrong.sum())
+    x = np.ldexp(
+        x, -np.frexp(np.abs(x).max(axis=0, initial=0))[1]
+    )  # exact, and no square is too large
     centred = x - x.mean(axis=0)
     total = np.square(centred).sum(axis=0)
     # by each feature's own scale: another one's, milliseconds since 1970 say, says nothing about it

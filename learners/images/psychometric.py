@@ -26,6 +26,7 @@ Link: TypeAlias = Literal["weibull", "logistic"]
 
 _SLOPES = (0.2, 20.0)  # of the Weibull function
 _STARTS = (1.0, 3.0)
+MAX_AT_ONCE = 4000  # workers whose posteriors on the grid are held: 200 MB
 
 
 class PsychometricFunction(BaseEstimator):  # type: ignore[misc]
@@ -152,8 +153,11 @@ class PsychometricFunction(BaseEstimator):  # type: ignore[misc]
     def predict(self, x: Float[np.ndarray, " levels"]) -> Float[np.ndarray, " levels"]:
         """Share of right answers at levels of ease."""
         check_is_fitted(self)
+        x = np.asarray(x, dtype=np.float64)
+        if self.link == "weibull" and not (x >= 0).all():
+            raise ValueError(f"x must be >= 0 for the link 'weibull', got {x[~(x >= 0)][0]:g}")
         return _share(
-            np.asarray(x, dtype=np.float64),
+            x,
             self.scale_,
             self.slope_,
             self.lapse_,
@@ -204,8 +208,8 @@ class PsychometricFunction(BaseEstimator):  # type: ignore[misc]
             raise ValueError("x must hold two finite levels or more at which there are answers")
         if self.link == "weibull" and not x.min() >= 0:
             raise ValueError(f"x must be >= 0 for the link 'weibull', got {x.min():g}")
-        if not ((right >= 0) & (right <= n)).all():
-            raise ValueError("right must be from 0 to n at each level")
+        if not ((right >= 0) & (right <= n) & (n < np.inf)).all():
+            raise ValueError("right must be from 0 to n, and n finite, at each level")
 
 
 def _share(
@@ -359,14 +363,18 @@ def psychometric_posterior(
         [_share(x, *one, chance, link) for one in zip(place, slope, lapse, strict=True)]
     )
     agreeing = np.clip(_agreeing(share, sure, chance), 1e-12, 1 - 1e-12)
-    log = right @ np.log(agreeing).T + (n - right) @ np.log1p(-agreeing).T + prior
-    weight = np.exp(log - log.max(axis=1, keepdims=True))
-    weight /= weight.sum(axis=1, keepdims=True)
+    log_right, log_wrong = np.log(agreeing).T, np.log1p(-agreeing).T
     half = math.log(2.0) ** (1 / slope) * place if link == "weibull" else place
-    ends = ((1 - level) / 2, 0.5, (1 + level) / 2)
-    least, middle, most = (_quantile(half, weight, end) for end in ends)
-    low, median, high = (_quantile(lapse, weight, end) for end in ends)
-    return PsychometricPosterior(middle, least, most, median, low, high, weight @ share)
+    ends = (0.5, (1 - level) / 2, (1 + level) / 2)
+    parts = []
+    for first in range(0, max(len(n), 1), MAX_AT_ONCE):
+        some = slice(first, first + MAX_AT_ONCE)
+        log = right[some] @ log_right + (n[some] - right[some]) @ log_wrong + prior
+        weight = np.exp(log - log.max(axis=1, keepdims=True))
+        weight /= weight.sum(axis=1, keepdims=True)
+        found = (_quantile(one, weight, end) for one in (half, lapse) for end in ends)
+        parts.append((*found, weight @ share))
+    return PsychometricPosterior(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def _grid(

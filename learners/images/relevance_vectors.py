@@ -232,7 +232,8 @@ class RelevanceVectorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
     Raises
     ------
     ValueError
-        At fit, if there are not two classes, or more than 2000 rows without `n_landmarks`.
+        At fit, if there are not two classes, more than 2000 rows without `n_landmarks`, or a kernel that
+        is "precomputed" or not finite.
 
     References
     ----------
@@ -279,7 +280,16 @@ class RelevanceVectorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         x, y = validate_data(self, X, y, dtype=np.float64)
         sign = self._sign(y)
         rows = self._landmarks(len(x))
+        if isinstance(self.kernel, str) and self.kernel == "precomputed":
+            raise ValueError(
+                "kernel must be computed from rows, got kernel='precomputed'; pass a name or a function"
+            )
         kernel = self._kernel(x, x[rows])
+        with np.errstate(over="ignore", invalid="ignore"):
+            if not np.square(kernel).sum() < np.inf:
+                raise ValueError(
+                    "the kernel must be finite, got values that are not: scale the rows"
+                )
         self._scale = float(np.abs(kernel).mean()) or 1.0
         basis = np.column_stack([np.ones(len(x)), kernel / self._scale])
         found = relevance_vectors(basis, sign, max_iter=self.max_iter)

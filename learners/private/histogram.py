@@ -67,7 +67,8 @@ def bin_of(
     >>> bin_of(np.array([-3.0, 0.5]), 2, 0.0, 1.0)
     array([0, 1])
     """
-    place = np.clip((value - low) / (high - low) * n_bins, 0, n_bins - 1)
+    inside = np.clip(np.asarray(value, dtype=np.float64), low, high)  # no difference overflows
+    place = np.minimum((inside - low) / (high - low) * n_bins, n_bins - 1)
     return np.asarray(np.floor(place).astype(np.intp))
 
 

@@ -14,6 +14,7 @@ array([0, 0, 1, 1])
 
 import math
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -197,8 +198,8 @@ def check_knobs(regularization: float, norm_bound: float, n_classes: int) -> Non
         )
     if not 0 < norm_bound < math.inf:
         raise ValueError(f"norm_bound must be > 0 and finite, got {norm_bound=}")
-    if not n_classes >= 2:
-        raise ValueError(f"n_classes must be >= 2, got {n_classes=}")
+    if not (isinstance(n_classes, Integral) and n_classes >= 2):
+        raise ValueError(f"n_classes must be a whole number >= 2, got {n_classes=}")
 
 
 def check_rows(

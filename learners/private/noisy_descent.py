@@ -23,7 +23,7 @@ from learners.private.objective_perturbation import (
     lifted_rows,
     training_rows,
 )
-from privacy.accounting import SAFETY
+from privacy.accounting import SAFETY, check_price
 from privacy.mechanism import Json, Noise
 from privacy.mechanisms import ApproximateEvent, analytic_gaussian_scale
 from privacy.query import Query
@@ -165,6 +165,7 @@ def gaussian_ratio(epsilon: float, delta: float) -> float:
     >>> round(gaussian_ratio(0.5, 1e-6), 4)
     0.1241
     """
+    check_price(epsilon, delta)  # whose sentence shows the delta that was given
     return math.sqrt(2) / analytic_gaussian_scale(epsilon, delta / SAFETY)
 
 
@@ -223,9 +224,9 @@ def prefers_descent(epsilon: float, delta: float, *, n_features: int, n_classes:
     """
     if delta == 0:
         return False
+    descent = 2 * CLIP / gaussian_ratio(epsilon, delta)  # refuses an epsilon of 0, too
     problems = 1 if n_classes == 2 else n_classes
-    pure = 2 * problems * math.sqrt(n_features + 1) / epsilon
-    return 2 * CLIP / gaussian_ratio(epsilon, delta) < pure
+    return descent < 2 * problems * math.sqrt(n_features + 1) / epsilon
 
 
 def private_training(

@@ -102,6 +102,9 @@ def training_rows(query: Query, n_classes: int) -> Mapping[str, np.ndarray]:
     check_shapes(x, y)
     if not len(x) == query.n:
         raise ValueError(f"query.n must be the number of rows, got n={query.n}")
+    if x.dtype.itemsize > np.dtype(np.float64).itemsize:
+        with np.errstate(over="ignore"):  # finite, and too large for a double: not finite
+            x = x.astype(np.float64)
     trained = {
         **rows,
         "x": x if all_finite(x) else np.where(np.isfinite(x), x, 0.0),

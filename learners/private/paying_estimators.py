@@ -7,7 +7,7 @@ paid. `check_search` checks the budget before the first fit.
 0.5
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from numbers import Real
 from typing import Any
 
@@ -41,11 +41,12 @@ class PayingEstimator(BaseEstimator):  # type: ignore[misc]
             raise ValueError("ledger must be given: a private fit is paid for, got ledger=None")
         return self.ledger
 
-    def _check_numbers(self, *names: str) -> None:
-        for name in names:
-            value = getattr(self, name)
-            if not isinstance(value, Real):
-                raise TypeError(f"{name} must be a number, got {name}={value!r}")
+    def _number(self, name: str) -> float:
+        """A parameter that must be a number, as one of Python's: a ledger keeps no other."""
+        value = getattr(self, name)
+        if not isinstance(value, Real):
+            raise TypeError(f"{name} must be a number, got {name}={value!r}")
+        return value.item() if isinstance(value, np.generic) else value  # type: ignore[return-value]
 
     def __sklearn_clone__(self) -> "PayingEstimator":
         # a copy of the ledger would be another door to the same money
@@ -168,16 +169,17 @@ class PrivateLogisticRegression(ClassifierMixin, PayingEstimator):  # type: igno
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
     ) -> tuple[ObjectivePerturbation | NoisyGradientDescent, Query, NDArray[Any]]:
         """The mechanism, the query, and the class names."""
-        self._check_numbers("epsilon", "delta", "regularization", "norm_bound")
+        epsilon, delta = self._number("epsilon"), self._number("delta")
+        strength, norm_bound = self._number("regularization"), self._number("norm_bound")
         row, label = validate_data(clone(self), X, y, dtype=np.float64)
         check_classification_targets(label)
         classes, code = self._encode(label)
         mechanism = private_training(
-            self.epsilon,
-            self.delta,
+            epsilon,
+            delta,
             n_features=row.shape[1],
-            regularization=self.regularization,
-            norm_bound=self.norm_bound,
+            regularization=strength,
+            norm_bound=norm_bound,
             n_classes=len(classes),
         )
         weight = None if sample_weight is None else _weights(sample_weight, len(row))
@@ -250,7 +252,8 @@ def check_search(search: GridSearchCV, X: ArrayLike, y: ArrayLike) -> int:
     TypeError
         If the search is not over a `PrivateLogisticRegression`.
     ValueError
-        If the search's `error_score` is not "raise", or a fit would be refused for another reason.
+        If the search's `error_score` is not "raise", its `cv` can be iterated only once, or a fit would be
+        refused for another reason.
 
     Notes
     -----
@@ -278,6 +281,11 @@ def check_search(search: GridSearchCV, X: ArrayLike, y: ArrayLike) -> int:
         raise ValueError(
             'error_score must be "raise", or a refused fit becomes a score, '
             f"got error_score={search.error_score}"
+        )
+    if isinstance(search.cv, Iterator):
+        raise ValueError(
+            "cv must be a number, a splitter or a list of splits: the check would leave none to the "
+            f"search, got cv={search.cv!r}"
         )
     ledger = search.estimator._paying_ledger()
     models = [clone(search.estimator).set_params(**one) for one in ParameterGrid(search.param_grid)]
@@ -367,7 +375,7 @@ class PrivateHistogram(DensityMixin, PayingEstimator):  # type: ignore[misc]
     def fit(self, X: ArrayLike, y: object = None) -> "PrivateHistogram":
         """Count private rows of one column, at the price of `epsilon`; `y` is ignored."""
         ledger = self._paying_ledger()
-        self._check_numbers("epsilon", "low", "high")
+        epsilon, *_ = map(self._number, ("epsilon", "low", "high"))
         check_bins(self.n_bins, self.low, self.high)
         value = clone(self)._column(X, reset=True)
         query = Query(
@@ -378,7 +386,7 @@ class PrivateHistogram(DensityMixin, PayingEstimator):  # type: ignore[misc]
             n=len(value),
             l1=2.0,
         )
-        release = ledger.release(LatticeLaplace(self.epsilon), query)
+        release = ledger.release(LatticeLaplace(epsilon), query)
         validate_data(
             self, X, skip_check_array=True
         )  # only now: a refused fit leaves the last one's

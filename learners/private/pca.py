@@ -139,8 +139,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PayingEstima
         self, X: ArrayLike
     ) -> tuple[NoisyMoments | PrincipalSubspace | DeflatedDirections, Query]:
         """Return what `fit` asks of the ledger, unpaid, for `Ledger.afford`; sets nothing."""
-        self._check_numbers("epsilon", "delta", "norm_bound")
-        mechanism = self._chosen()
+        epsilon, delta, _ = map(self._number, ("epsilon", "delta", "norm_bound"))
+        mechanism = self._chosen(epsilon, delta)
         row = validate_data(clone(self), X, dtype=np.float64)
         center = self._center(row.shape[1])
         centred = row if self.center is None else row - center
@@ -177,21 +177,23 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PayingEstima
     def _n_features_out(self) -> int:
         return len(self.components_)
 
-    def _chosen(self) -> NoisyMoments | PrincipalSubspace | DeflatedDirections:
+    def _chosen(
+        self, epsilon: float, delta: float
+    ) -> NoisyMoments | PrincipalSubspace | DeflatedDirections:
         """The mechanism of the parameters."""
         if not isinstance(self.n_components, Integral):
             raise TypeError(f"n_components must be a whole number, got {self.n_components!r}")
         count = int(self.n_components)
         if self.mechanism not in MECHANISMS:
             raise ValueError(f"mechanism must be one of {MECHANISMS}, got {self.mechanism!r}")
-        fits = self.mechanism == "auto" or (self.delta > 0) == (self.mechanism == "gaussian")
-        if not (fits and self.delta >= 0):
+        fits = self.mechanism == "auto" or (delta > 0) == (self.mechanism == "gaussian")
+        if not (fits and delta >= 0):
             raise ValueError(
                 'delta must be > 0 for "gaussian" and 0 for "exponential" and "deflation", '
-                f"got delta={self.delta} with mechanism={self.mechanism!r}"
+                f"got delta={delta} with mechanism={self.mechanism!r}"
             )
         if self.mechanism == "deflation":
-            return DeflatedDirections(self.epsilon, count)
+            return DeflatedDirections(epsilon, count)
         if self.mechanism == "exponential":
-            return PrincipalSubspace(self.epsilon, count)
-        return private_subspace(self.epsilon, self.delta, n_components=count)
+            return PrincipalSubspace(epsilon, count)
+        return private_subspace(epsilon, delta, n_components=count)

@@ -13,6 +13,7 @@ DeflatedDirections(epsilon=1.0, n_components=3)
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -82,12 +83,12 @@ def moments_query(
     n = len(x if places is None else places)
     for start in range(0, n, BLOCK):
         block = slice(start, start + BLOCK)
-        # in short floats the products lose what the clipping promises
-        part = (
-            x[block if places is None else places[block]].astype(np.float64, copy=False)
-            / norm_bound
-        )
         with np.errstate(over="ignore"):
+            # in short floats the products lose what the clipping promises
+            part = (
+                x[block if places is None else places[block]].astype(np.float64, copy=False)
+                / norm_bound
+            )
             square = np.einsum("ij,ij->i", part, part)
         if not np.isfinite(square).all():  # of a cell, or of a square too large for a double
             np.nan_to_num(part, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
@@ -154,7 +155,7 @@ class NoisyMoments:
 
     def __post_init__(self) -> None:
         check_price(self.epsilon, self.delta)
-        _check_components(self.n_components)
+        object.__setattr__(self, "n_components", _whole_components(self.n_components))
 
     @property
     def deviation(self) -> float:
@@ -233,7 +234,7 @@ class PrincipalSubspace:
 
     def __post_init__(self) -> None:
         _check_epsilon(self.epsilon)
-        _check_components(self.n_components)
+        object.__setattr__(self, "n_components", _whole_components(self.n_components))
         if not self.n_components <= MAX_JOINT:
             raise ValueError(
                 f"n_components must be 1 or 2, got {self.n_components}: DeflatedDirections has more"
@@ -297,7 +298,7 @@ class DeflatedDirections:
 
     def __post_init__(self) -> None:
         _check_epsilon(self.epsilon)
-        _check_components(self.n_components)
+        object.__setattr__(self, "n_components", _whole_components(self.n_components))
 
     def event(self, query: Query) -> PureEvent:
         """Describe a release on this query; raise for one without moments."""
@@ -468,6 +469,10 @@ def _check_epsilon(epsilon: float) -> None:
         raise ValueError(f"epsilon must be > 0 and finite, got epsilon={epsilon}")
 
 
-def _check_components(n_components: int) -> None:
-    if not n_components >= 1:
-        raise ValueError(f"n_components must be >= 1, got n_components={n_components}")
+def _whole_components(n_components: int) -> int:
+    """Return the number as one of Python's, for JSON: a draw that it fails would be paid already."""
+    if not (isinstance(n_components, Integral) and n_components >= 1):
+        raise ValueError(
+            f"n_components must be a whole number >= 1, got n_components={n_components}"
+        )
+    return int(n_components)

@@ -8,8 +8,10 @@
 array([2])
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -192,9 +194,16 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
         accumulate = _Dense if self.weighting == "mean" else _Sparse
         earned = accumulate(n_cells + 1, len(objects))  # the last cell holds every query
         centre = _far_centre(objects) if self.scorer == "sqeuclidean" else np.zeros(1)
-        single = objects if callable(self.scorer) else (objects - centre).astype(np.float32)
+        single, unit = objects, 1.0
+        if not callable(self.scorer):
+            moved = objects - centre
+            of_objects, unit = _unit(moved), _unit(asked - centre)
+            if self.scorer == "sqeuclidean":
+                of_objects = unit = max(of_objects, unit)
+            moved /= of_objects
+            single = moved.astype(np.float32)
         for at in range(0, len(asked), _BLOCK):
-            block = (asked[at : at + _BLOCK] - centre).astype(single.dtype)
+            block = ((asked[at : at + _BLOCK] - centre) / unit).astype(single.dtype)
             scores = self._scores(block, single)
             if own:
                 scores[np.arange(len(scores)), drawn[at : at + _BLOCK]] = -np.inf
@@ -216,8 +225,10 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
         lower row number comes first.
         """
         check_is_fitted(self)
-        if not 1 <= k <= budget:
-            raise ValueError(f"k must be from 1 to the budget, {budget}, got k={k}")
+        if not (isinstance(k, Integral) and isinstance(budget, Integral) and 1 <= k <= budget):
+            raise ValueError(
+                f"k must be from 1 to the budget, both whole numbers, got {k=} and {budget=}"
+            )
         query = self._query(query)
         ids = self.candidates(query, budget)
         if self.scorer == "sqeuclidean":  # by differences: exact however far from the origin
@@ -338,14 +349,20 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
                 f"scorer must be a function, 'inner_product' or 'sqeuclidean', got {self.scorer!r}"
             )
         for name in ("top", "list_length", "max_queries"):
-            if not getattr(self, name) >= 1:
-                raise ValueError(f"{name} must be >= 1, got {name}={getattr(self, name)}")
+            number: int = getattr(self, name)
+            if not (isinstance(number, Integral) and number >= 1):
+                raise ValueError(f"{name} must be a whole number >= 1, got {name}={number!r}")
 
 
 def _far_centre(objects: Float[np.ndarray, "objects features"]) -> Float[np.ndarray, " features"]:
     """The mean of each feature far from 0, where squares leave no digits for distances; 0 for others."""
     mean = objects.mean(axis=0)
     return np.where(np.abs(mean) > FAR * objects.std(axis=0), mean, 0.0)
+
+
+def _unit(rows: Float[np.ndarray, "rows features"]) -> float:
+    """A power of two near the largest number: divided by it, no product leaves single precision."""
+    return math.ldexp(1.0, math.frexp(max(float(rows.max()), -float(rows.min())))[1] - 1)
 
 
 def _first_of_each(ids: Int[np.ndarray, " entries"]) -> Int[np.ndarray, " objects"]:

@@ -11,6 +11,7 @@ Fraction(3, 2)
 
 import math
 from dataclasses import dataclass
+from numbers import Integral
 
 from learners.selection.public_split import (
     MOVED,
@@ -95,8 +96,9 @@ class RandomRepetition:
         check_candidates(self.candidates, self.norm_bound, self.n_classes)
         check_price(epsilon=self.epsilon)
         covering_scale(MOVED, share_of(self.epsilon, 3))
-        if not (isinstance(self.mean_runs, int) and self.mean_runs >= 1):
+        if not (isinstance(self.mean_runs, Integral) and self.mean_runs >= 1):
             raise ValueError(f"mean_runs must be a whole number >= 1, got {self.mean_runs}")
+        object.__setattr__(self, "mean_runs", int(self.mean_runs))  # NumPy's, for JSON
 
     def event(self, query: Query) -> PureEvent:
         """Describe a release on this query; raise for one without training and validation rows."""

@@ -58,7 +58,7 @@ def gate(s: Array, o: int, p: Array, q: int, x: float, y: float, learn: bool) ->
 
 @kernel(forceinline=True)
 def cond(s: Array, o: int, p: Array, q: int, x: float, y: float, learn: bool) -> float:
-    if learn and y > 0 and isfinite(x):
+    if learn and y > 0 and isfinite(x) and isfinite(y):
         s[o] += 1.0
         s[o + 1] += rate_of(p[q], s[o], p[q + 1]) * (x - s[o + 1])
     return float(s[o + 1])
@@ -68,7 +68,8 @@ def cond(s: Array, o: int, p: Array, q: int, x: float, y: float, learn: bool) ->
 def regr(s: Array, o: int, p: Array, q: int, x: float, y: float, learn: bool) -> float:
     out = (s[o] - s[o + 1]) * x
     if learn and isfinite(x) and isfinite(y):
-        step = p[q] / (p[q + 2] + x * x) if p[q + 2] > 0 else p[q]
+        # a step beyond the point that explains y would make the weights grow without end
+        step = p[q] / (p[q + 2] + x * x) if p[q + 2] > 0 else min(p[q], 1.0 / max(x * x, 1e-300))
         change = step * (y - out) * x
         s[o] = s[o] * (1.0 - p[q + 1]) + max(change, 0.0)
         s[o + 1] = s[o + 1] * (1.0 - p[q + 1]) + max(-change, 0.0)

@@ -16,9 +16,10 @@ from learners.streams.cells import ConfigError
 from learners.streams.placement import Placement, place_and_route
 from learners.streams.program import Program, compile_program
 
-__all__ = ["FPLA"]
+__all__ = ["FPLA", "arrays_of"]
 
 FIRST_LANES = 16
+STATE = ("bitstream", "state", "events")
 
 
 class FPLA:
@@ -70,7 +71,7 @@ class FPLA:
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._program = compile_program(config)
         self._placement = place_and_route(
-            self._program, config.get("geometry", "auto"), int(config.get("lines", 8))
+            self._program, config.get("geometry", "auto"), config.get("lines", 8)
         )
         self._state = np.empty((0, len(self._program.start)))
         self._events = np.empty(0, np.int64)
@@ -89,7 +90,7 @@ class FPLA:
     @classmethod
     def from_snapshot(cls, data: bytes) -> FPLA:
         """Return an array as it was when `snapshot` was called; ConfigError if it is damaged."""
-        array = cls.from_bitstream(_arrays_of(data)["bitstream"].tobytes())
+        array = cls.from_bitstream(arrays_of(data, STATE)["bitstream"].tobytes())
         return array.restore(data)
 
     @property
@@ -218,7 +219,7 @@ class FPLA:
         ConfigError
             If the snapshot is damaged or of another configuration.
         """
-        arrays = _arrays_of(data)
+        arrays = arrays_of(data, STATE)
         state, events = arrays["state"], arrays["events"]
         if arrays["bitstream"].tobytes() != self.bitstream() or state.shape != (
             len(events),
@@ -317,15 +318,16 @@ class FPLA:
         return lanes
 
 
-def _arrays_of(data: bytes) -> dict[str, np.ndarray]:
-    """Return the arrays of a snapshot; ConfigError if it is none."""
+def arrays_of(data: bytes, names: tuple[str, ...]) -> dict[str, np.ndarray]:
+    """Return the arrays of a snapshot by their names; ConfigError if it cannot be read."""
     try:
         file = np.load(io.BytesIO(data), allow_pickle=False)
         if isinstance(file, np.ndarray):
             raise ConfigError("the snapshot must be an .npz file, got an .npy file of one array")
         with file:
-            return {name: file[name] for name in ("bitstream", "state", "events")}
+            return {name: file[name] for name in names}
     except ConfigError:
         raise
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
+    # a damaged header may also ask for an archive that is encrypted or of another kind
+    except (OSError, ValueError, KeyError, EOFError, RuntimeError, BadZipFile) as error:
         raise ConfigError(f"the snapshot cannot be read: {type(error).__name__}") from None

@@ -198,13 +198,20 @@ class StreamMonitor:
         ValueError
             If a class is out of range, or shapes do not fit.
         """
-        label, consensus = np.asarray(label), np.asarray(consensus)
+        lanes, label, consensus = (np.asarray(one) for one in (lanes, label, consensus))
+        if not (lanes.ndim == 1 and lanes.shape == label.shape == consensus.shape):
+            raise ValueError(
+                "lanes, label and consensus must be vectors of the same length, got shapes "
+                f"{lanes.shape}, {label.shape} and {consensus.shape}"
+            )
         for name, given, least in (("label", label, 0), ("consensus", consensus, -1)):
             if given.size and not (given.min() >= least and given.max() < self.n_classes):
                 raise ValueError(
                     f"{name} must be within {least} and {self.n_classes - 1}, got "
                     f"{given.min()} to {given.max()}"
                 )
+            if given.dtype.kind == "f" and (given % 1 != 0).any():
+                raise ValueError(f"{name} must be whole numbers, got {given[given % 1 != 0][0]}")
         known = consensus >= 0
         self._array.partial_fit(lanes, _columns(label, consensus, known, position, seconds))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import combinations
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -88,7 +89,7 @@ class Placement:
     between: np.ndarray
 
 
-def place_and_route(program: Program, geometry: Any, lines: int) -> Placement:
+def place_and_route(program: Program, geometry: Any, lines: Any) -> Placement:
     """Place cells first-fit by polarity, give nets the first free lines, and set the switches.
 
     Raises
@@ -98,8 +99,9 @@ def place_and_route(program: Program, geometry: Any, lines: int) -> Placement:
     RoutingError
         If it is given and something does not fit; the sentence names the block.
     """
-    if not 3 <= lines <= MOST_LINES:
-        raise ConfigError(f"lines must be within 3 and {MOST_LINES}, got {lines}")
+    if not (isinstance(lines, Integral) and 3 <= int(lines) <= MOST_LINES):
+        raise ConfigError(f"lines must be a whole number within 3 and {MOST_LINES}, got {lines!r}")
+    lines = int(lines)
     if geometry != "auto":
         return _switched(program, _filled(program, _sides(geometry), lines), lines, auto=False)
     sides = (2, 2)

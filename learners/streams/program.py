@@ -146,13 +146,17 @@ def compile_program(config: Mapping[str, Any]) -> Program:
     return _program(cells, inputs, outputs, nets, _order(cells))
 
 
-def _refuse_unknown(given: Mapping[str, Any], known: set[str], where: str) -> None:
+def _refuse_unknown(given: Any, known: set[str], where: str) -> None:
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"{where} must be a mapping of keys to values, got {given!r}")
     unknown = sorted(set(given) - known)
     if unknown:
         raise ConfigError(f"{where} has no key {unknown[0]!r}; its keys are {sorted(known)}")
 
 
-def _cell(given: Mapping[str, Any], index: int) -> PlacedCell:
+def _cell(given: Any, index: int) -> PlacedCell:
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"cell {index} must be a mapping of keys to values, got {given!r}")
     op = given.get("op")
     if op not in CELLS:
         raise ConfigError(f"cell {index} must have an op out of {list(CELLS)}, got {op!r}")

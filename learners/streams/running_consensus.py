@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass
-from zipfile import BadZipFile
 
 import numpy as np
 
 from learners.streams.cells import ConfigError
 from learners.streams.consensus_loops import crowd_rows, reweighed, take_labels
+from learners.streams.learning_array import arrays_of
 
 __all__ = ["JudgedLabels", "RunningConsensus"]
 
@@ -105,19 +105,8 @@ class RunningConsensus:
     def from_snapshot(cls, data: bytes) -> RunningConsensus:
         """Return a consensus as it was when `snapshot` was called; ConfigError if it is damaged."""
         found = cls.__new__(cls)
-        try:
-            file = np.load(io.BytesIO(data), allow_pickle=False)
-            if isinstance(file, np.ndarray):
-                raise ConfigError(
-                    "the snapshot must be an .npz file, got an .npy file of one array"
-                )
-            with file:
-                for name in STATE:
-                    setattr(found, f"_{name}", file[name])
-        except ConfigError:
-            raise
-        except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
-            raise ConfigError(f"the snapshot cannot be read: {type(error).__name__}") from None
+        for name, array in arrays_of(data, STATE).items():
+            setattr(found, f"_{name}", array)
         return found
 
     @property
@@ -152,14 +141,15 @@ class RunningConsensus:
         ValueError
             If shapes differ or a number is out of range.
         """
-        workers, tasks, labels = (
-            np.asarray(one, dtype=np.int64) for one in (workers, tasks, labels)
-        )
-        if not workers.shape == tasks.shape == labels.shape == (len(workers),):
+        workers, tasks, labels = (np.asarray(one) for one in (workers, tasks, labels))
+        if not (workers.ndim == 1 and workers.shape == tasks.shape == labels.shape):
             raise ValueError("workers, tasks and labels must be vectors of the same length")
         for name, given in (("workers", workers), ("tasks", tasks), ("labels", labels)):
+            if given.size and given.dtype.kind not in "iu":
+                raise ValueError(f"{name} must be whole numbers, got {given.dtype}")
             if given.size and given.min() < 0:
                 raise ValueError(f"{name} must be >= 0, got {given.min()}")
+        workers, tasks, labels = (one.astype(np.int64) for one in (workers, tasks, labels))
         if labels.size and labels.max() >= self.n_classes:
             raise ValueError(f"labels must be below {self.n_classes}, got {labels.max()}")
         start, n = self.n_rows, len(workers)
@@ -210,6 +200,7 @@ class RunningConsensus:
             np.pad(self._prior, (0, more)),
             np.pad(self._post, ((0, 0), (0, more))),
         )
+        new._post[new._n_labels == 0] = 1 / n_classes
         return new
 
     def snapshot(self) -> bytes:

@@ -11,7 +11,7 @@ from numbers import Integral
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.cluster import kmeans_plusplus
@@ -116,9 +116,13 @@ class _PotentialMachine(BaseEstimator):  # type: ignore[misc]
         self.landmarks_ = row[chosen]
         self.kernel_params_ = dict(self.kernel_params or {})
         if self.kernel == "plummer" and "softening" not in self.kernel_params_:
-            spread = math.sqrt(row.shape[1] * self.landmarks_.var())
+            spread = math.sqrt(self.landmarks_.var(axis=0).sum())
             self.kernel_params_["softening"] = spread if spread > 0 else 1.0
         if self.kernel == "coulomb":
+            if "radius" in self.kernel_params_:
+                raise ValueError(
+                    "kernel_params must not hold radius: it is half of the way to the nearest landmark"
+                )
             self.kernel_params_["radius"] = coulomb_radii(self.landmarks_)
 
     def _n_columns(self, n_rows: int) -> int:
@@ -140,22 +144,35 @@ class _PotentialMachine(BaseEstimator):  # type: ignore[misc]
         return min(int(self.n_landmarks), n_rows)
 
     def _proximities(
+        self, row: Float[np.ndarray, "rows features"], kept: np.ndarray | slice, first: int = 0
+    ) -> Float[np.ndarray, "rows columns"]:
+        """Proximity of each row, which `first` stand before, to the kept columns; a new array."""
+        found = self._computed(row, kept)
+        if not np.isfinite(found).all():
+            n = row.shape[1] if self.kernel == "precomputed" else len(self.landmarks_)
+            _refuse_missing(found, first, np.arange(n)[kept], self.kernel)
+        return found
+
+    def _computed(
         self, row: Float[np.ndarray, "rows features"], kept: np.ndarray | slice
     ) -> Float[np.ndarray, "rows columns"]:
-        """Proximity of each row to the kept columns; a new array."""
+        """What the kernel says of rows and kept columns."""
         if self.kernel == "precomputed":
-            found = row[:, kept].astype(np.float64)
-            if not np.isfinite(found).all():
-                _refuse_missing(row)
-            return found
+            return row[:, kept].astype(np.float64)
         landmark, given = self.landmarks_[kept], self.kernel_params_
         if self.kernel == "plummer":
             return plummer_kernel(row, landmark, **given)
         if self.kernel == "coulomb":
             return coulomb_kernel(row, landmark, **{**given, "radius": given["radius"][kept]})
-        if callable(self.kernel):
-            return np.array(self.kernel(row, landmark, **given), dtype=np.float64)
-        return np.asarray(pairwise_kernels(row, landmark, metric=self.kernel, **given))
+        if not callable(self.kernel):
+            return np.asarray(pairwise_kernels(row, landmark, metric=self.kernel, **given))
+        found = np.array(self.kernel(row, landmark, **given), dtype=np.float64)
+        if found.shape != (len(row), len(landmark)):
+            raise ValueError(
+                "kernel must return a proximity for each row and landmark, shape="
+                f"{(len(row), len(landmark))}, got shape={found.shape}"
+            )
+        return found
 
     def _fit_program(
         self,
@@ -166,7 +183,7 @@ class _PotentialMachine(BaseEstimator):  # type: ignore[misc]
         def blocks() -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
             for start in range(0, len(row), BLOCK):
                 part = slice(start, start + BLOCK)
-                yield self._proximities(row[part], slice(None)), target[part], weight[part]
+                yield self._proximities(row[part], slice(None), start), target[part], weight[part]
 
         moments = column_moments(blocks(), centre=self.fit_intercept)
         found = [self._solve(moments, linear) for linear in moments.linear]
@@ -220,7 +237,7 @@ class _PotentialMachine(BaseEstimator):  # type: ignore[misc]
         potential = np.tile(self._offset, (len(row), 1))
         for start in range(0, len(row), BLOCK) if self.support_.size else ():
             part = slice(start, start + BLOCK)
-            potential[part] += self._proximities(row[part], self.support_) @ self._slope.T
+            potential[part] += self._proximities(row[part], self.support_, start) @ self._slope.T
         return potential
 
     def _rows(self, *given: ArrayLike, **named: Any) -> Any:
@@ -377,10 +394,14 @@ class PotentialSVC(ClassifierMixin, _PotentialMachine):  # type: ignore[misc]
             raise ValueError(f"y must hold 2 classes at least, got one class: {self.classes_[0]}")
         if self.class_weight is not None and self.formulation == "ridge":
             raise ValueError('class_weight is for the formulations "sparse" and "box"')
-        weight = compute_class_weight(self.class_weight, classes=self.classes_, y=label)[code]
+        weight = compute_class_weight(self.class_weight, classes=self.classes_, y=label)
+        if not ((weight >= 0) & (weight < math.inf)).all() or not weight.any():
+            raise ValueError(
+                f"class_weight must be >= 0, finite, and above 0 for a class, got {weight.tolist()}"
+            )
         positive = np.arange(1, 2) if len(self.classes_) == 2 else np.arange(len(self.classes_))
         target = np.where(code[:, None] == positive, 1.0, -1.0)
-        self._fit_columns(row, target, np.asarray(weight, dtype=np.float64))
+        self._fit_columns(row, target, np.asarray(weight[code], dtype=np.float64))
         return self
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -422,7 +443,12 @@ class PotentialSVR(RegressorMixin, _PotentialMachine):  # type: ignore[misc]
         """Learn from rows, or from rows of proximities, and a number for each."""
         row, value = self._rows(X, y, y_numeric=True)
         value = np.asarray(value, dtype=np.float64)
-        spread = float(value.std() if self.fit_intercept else np.sqrt(np.square(value).mean()))
+        with np.errstate(over="ignore"):
+            spread = float(value.std() if self.fit_intercept else np.sqrt(np.square(value).mean()))
+        if not spread < math.inf:
+            raise ValueError(
+                "y must have a finite variance, got numbers that are too large: scale them"
+            )
         spread = spread if spread > 0 else 1.0
         self._fit_columns(row, value[:, None] / spread, np.ones(len(value)))
         self.dual_coef_, self.intercept_ = self.dual_coef_ * spread, self.intercept_ * spread
@@ -434,11 +460,18 @@ class PotentialSVR(RegressorMixin, _PotentialMachine):  # type: ignore[misc]
         return np.asarray(self._potential(X)[:, 0])
 
 
-def _refuse_missing(proximity: Float[np.ndarray, "rows columns"]) -> None:
+def _refuse_missing(
+    proximity: Float[np.ndarray, "rows columns"], first: int, column: Int[np.ndarray, " columns"],
+    kernel: str | Proximity,
+) -> None:  # fmt: skip
     """Raise ValueError that names the first proximity that is not finite."""
-    row, column = np.argwhere(~np.isfinite(proximity))[0]
-    raise ValueError(
-        f"a proximity must not be NaN or infinite, got {proximity[row, column]} in row {row}, "
-        f"column {column}: "
+    row, place = np.argwhere(~np.isfinite(proximity))[0]
+    advice = (
         "impute them, for instance by the mean similarity of the column"
+        if kernel == "precomputed"
+        else "scale the rows, or take another kernel"
+    )
+    raise ValueError(
+        f"a proximity must not be NaN or infinite, got {proximity[row, place]} in row {first + row}, "
+        f"column {column[place]}: {advice}"
     )

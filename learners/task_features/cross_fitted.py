@@ -11,6 +11,7 @@ True
 
 import warnings
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int
@@ -27,6 +28,7 @@ MAX_TRAINED = 20_000  # tasks that one model learns from
 MIN_BELIEF = 0.02  # classes less likely than this are left out of a task's soft label
 FLOOR = 1e-6  # no class is called impossible, one that training lacked included
 MAX_ITER = 200
+LEAST_PEAK = 1e-140  # of a feature: squares of less, and of its inverse, leave the doubles
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,6 +102,7 @@ def cross_fitted_probabilities(
     if taught is None:
         taught = np.ones(len(features), dtype=np.bool_)
     _check(features, believed, taught, n_folds)
+    features = _within_squares(features)
     fold = np.empty(len(features), dtype=np.int64)
     for part in (taught, ~taught):
         fold[part] = rng.permutation(np.count_nonzero(part)) % n_folds
@@ -127,6 +130,11 @@ def _check(features: np.ndarray, believed: np.ndarray, taught: np.ndarray, n_fol
             "features and believed must have a row for each task, got shapes "
             f"{features.shape} and {believed.shape}"
         )
+    if not (features.shape[1] >= 1 and believed.shape[1] >= 1):
+        raise ValueError(
+            "features and believed must have a column at least, got shapes "
+            f"{features.shape} and {believed.shape}"
+        )
     if not np.isfinite(features).all():
         raise ValueError("features must be finite")
     if not (np.isfinite(believed).all() and (believed >= 0).all()):
@@ -137,8 +145,15 @@ def _check(features: np.ndarray, believed: np.ndarray, taught: np.ndarray, n_fol
             f"{taught.shape}"
         )
     n_taught = int(np.count_nonzero(taught))
-    if not 3 <= n_folds <= n_taught:
+    if not (isinstance(n_folds, Integral) and 3 <= n_folds <= n_taught):
         raise ValueError(f"n_folds must be from 3 to {n_taught} tasks, got n_folds={n_folds}")
+
+
+def _within_squares(features: np.ndarray) -> np.ndarray:
+    """Return the features, those divided by their largest number whose squares vanish or overflow."""
+    peak = np.maximum(features.max(axis=0), -features.min(axis=0))  # no table of its size is made
+    odd = (peak > 0) & ~((peak > LEAST_PEAK) & (peak < 1 / LEAST_PEAK))
+    return features / np.where(odd, peak, 1.0) if odd.any() else features
 
 
 def _fit(
@@ -153,7 +168,9 @@ def _fit(
         return int(label[0]) if label.size else None
     model = make_pipeline(StandardScaler(), LogisticRegression(C=c, max_iter=MAX_ITER, tol=1e-3))
     x, weight = features[tasks[row]], believed[tasks[row], label]
-    with warnings.catch_warnings():  # a model that is not quite done is judged like any other
+    # a model that is not quite done is judged like any other; the variance of a constant, below 0 by
+    # rounding, has no root, and is taken for 1
+    with warnings.catch_warnings(), np.errstate(invalid="ignore"):
         warnings.simplefilter("ignore", ConvergenceWarning)
         return model.fit(
             x,

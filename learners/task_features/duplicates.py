@@ -91,6 +91,8 @@ def near_duplicates(
     >>> found.pair, found.cosine.round(3)
     (array([[0, 1]]), array([1.]))
     """
+    if not features.ndim == 2:
+        raise ValueError(f"features must be tasks by features, got shape={features.shape}")
     if not np.isfinite(features).all():
         raise ValueError("features must be finite")
     if not 0 < least < 1:

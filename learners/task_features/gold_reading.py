@@ -196,13 +196,16 @@ def _mixed(
 
 
 def _check(answers: np.ndarray, posterior: np.ndarray, gold: np.ndarray) -> None:
-    if not (answers.ndim == posterior.ndim == 2 and len(answers) == len(posterior) == len(gold)):
+    fits = answers.ndim == posterior.ndim == 2 and gold.ndim == 1
+    if not (fits and len(answers) == len(posterior) == len(gold)):
         raise ValueError(
             "answers, posterior and gold must have a row for each task, got shapes "
             f"{answers.shape}, {posterior.shape} and {gold.shape}"
         )
     n_classes = posterior.shape[1]
     for name, codes in (("answers", answers), ("gold", gold)):
+        if not np.issubdtype(codes.dtype, np.integer):
+            raise ValueError(f"{name} must be codes, whole numbers, got dtype={codes.dtype}")
         if codes.size and not (codes.min() >= -1 and codes.max() < n_classes):
             raise ValueError(
                 f"{name} must be codes from -1 to {n_classes - 1}, got {codes.min()} to {codes.max()}"

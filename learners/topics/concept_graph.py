@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-__all__ = ["ConceptGraph", "GivenGraph"]
+__all__ = ["ConceptGraph", "GivenGraph", "labels_of"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,6 +134,26 @@ class GivenGraph:
         """Concepts without a graph: all of them below a root without a name."""
         names = tuple(names)
         return cls((None, *names), (0, *(1 for _ in names)))
+
+
+def labels_of(y: Any, n: int) -> list[Hashable]:
+    """Label of each document, None without one."""
+    if y is None:
+        return [None] * n
+    values = np.asarray(y, dtype=object).ravel().tolist()
+    if len(values) != n:
+        raise ValueError(
+            f"y must have a label, None or -1 for each of {n} documents, got {len(values)}"
+        )
+    return [None if _is_missing(one) else one for one in values]
+
+
+def _is_missing(label: Any) -> bool:
+    """Whether it is None, -1 or NaN, or pandas' NA, which does not say whether it equals anything."""
+    try:
+        return bool(label in (None, -1) or (isinstance(label, float) and label != label))
+    except TypeError:
+        return True
 
 
 def _children(graph: Any) -> dict[Hashable, list[Hashable]]:

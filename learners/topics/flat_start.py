@@ -32,6 +32,8 @@ def flat_topics(
     rng: np.random.Generator,
 ) -> Int[np.ndarray, "words nodes"]:  # fmt: skip
     """Counts of words at each slot to place all documents by; slots without a topic are empty."""
+    if not len(documents.word):
+        return np.zeros((n_words, slots.n_nodes), np.int64)
     topic = rng.integers(slots.n_nodes, size=len(documents.word))
     n_documents = len(documents.start) - 1
     words = np.zeros((n_words, slots.n_nodes), np.int64)

@@ -8,7 +8,7 @@
 ['cats', 'dogs', 'cats', 'dogs']
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from numbers import Integral, Real
 from typing import Any, Literal
 
@@ -19,9 +19,9 @@ from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from learners.topics.concept_graph import ConceptGraph, GivenGraph
+from learners.topics.concept_graph import ConceptGraph, GivenGraph, labels_of
 from learners.topics.concept_slots import PathTable, Slots, all_paths
-from learners.topics.held_out_words import log_mean, path_log_weights, word_shares
+from learners.topics.held_out_words import check_prior, log_mean, path_log_weights, word_shares
 from learners.topics.topic_chain import Moves
 from learners.topics.topic_counts import Documents, Law, documents_of, law_of
 from learners.topics.topic_fit import Chain, Schedule, Start, go_on, learn
@@ -29,6 +29,7 @@ from learners.topics.topic_fit import Chain, Schedule, Start, go_on, learn
 __all__ = ["GraphLDA"]
 
 PRIORS = ("alpha", "beta", "eta")
+MAX_WEIGHTS = 10_000_000  # of paths, documents and samples that are held at once: 80 MB
 
 
 class GraphLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -97,7 +98,7 @@ class GraphLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     document's path.
 
     **Cost.** A sweep takes the number of paths times the distinct words of all documents; memory in
-    proportion to words times slots. At most 100,000 paths.
+    proportion to words times slots, of predictions to documents times slots. At most 100,000 paths.
 
     Raises
     ------
@@ -177,7 +178,7 @@ class GraphLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         """
         rows = self._counts(X, reset=True)
         self._check()
-        labels = _labels(y, rows.shape[0])
+        labels = labels_of(y, rows.shape[0])
         known = list(dict.fromkeys(label for label in labels if label is not None))
         lower = self.feasible == "lower"
         self._given = graph is not None
@@ -187,7 +188,7 @@ class GraphLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         self._slots = Slots.of(tuple(int(n) for n in self.level_sizes), lower=lower)
         self._nodes = _seated(given, self._slots)
         self._table = all_paths(self._slots)
-        self._rows, end = rows, self._ends(labels)
+        self._rows, end = rows, _ends(labels, self._nodes)
         documents = documents_of(rows)
         init = self.init
         if init == "auto":
@@ -208,10 +209,9 @@ class GraphLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             return self.fit(X, y)
         added = self._counts(X, reset=False)
         self._check()
-        labels = _labels(y, added.shape[0])
-        if not self._given:
-            self._seat(label for label in labels if label is not None)
-        end = np.concatenate([self._chain.state.end, self._ends(labels)])
+        labels = labels_of(y, added.shape[0])
+        nodes = self._nodes if self._given else self._seat(labels)
+        end = np.concatenate([self._chain.state.end, _ends(labels, nodes)])
         rows = csr_array(vstack([self._rows, added], format="csr"))
         documents = documents_of(rows)
         rng = np.random.default_rng(self.random_state)
@@ -219,27 +219,33 @@ class GraphLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             self._chain, documents, end, self._law(documents, self._chain.law), self._table,
             self._schedule("labels"), freeze=freeze, rng=rng,
         )  # fmt: skip
-        self._rows = rows
+        self._rows, self._nodes = rows, nodes
         return self._learned(chain)
 
     def transform(self, X: Any) -> Float[np.ndarray, "documents nodes"]:
         """Expected share of each document's words that each concept of the graph accounts for."""
-        documents, weights = self._weighed(X)
-        found = np.zeros((len(weights[0]), self._slots.n_nodes))
-        prior = tuple(map(float, self.tau_prior))
-        for sample, weight in zip(self._chain.samples, weights, strict=True):
-            log_path = weight - logsumexp(weight, axis=1, keepdims=True)
-            found += word_shares(documents, self._table, sample, log_path, (prior[0], prior[1]))
-        return _shared_out(found[:, self._shown])
+        a, b = map(float, self.tau_prior)
+        parts = []
+        for documents, weights in self._weighed(X):
+            found = np.zeros((len(weights[0]), self._slots.n_nodes))
+            for sample, weight in zip(self._chain.samples, weights, strict=True):
+                log_path = weight - logsumexp(weight, axis=1, keepdims=True)
+                found += word_shares(documents, self._table, sample, log_path, (a, b))
+            parts.append(found[:, self._shown])
+        return _shared_out(np.concatenate(parts))
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "documents nodes"]:
         """Probability that each document's path ends at each concept of the graph."""
-        total = log_mean(self._weighed(X)[1])
-        path = np.exp(total - logsumexp(total, axis=1, keepdims=True))
+        check_is_fitted(self)
         last = self._table.nodes[np.arange(len(self._table.length)), self._table.length - 1]
-        found = np.zeros((len(path), self._slots.n_nodes))
-        np.add.at(found.T, last, path.T)
-        return _shared_out(found[:, self._shown])
+        parts = []
+        for _, weights in self._weighed(X):
+            total = log_mean(weights)
+            path = np.exp(total - logsumexp(total, axis=1, keepdims=True))
+            found = np.zeros((len(path), self._slots.n_nodes))
+            np.add.at(found.T, last, path.T)
+            parts.append(found[:, self._shown])
+        return _shared_out(np.concatenate(parts))
 
     def predict(self, X: Any) -> np.ndarray:
         """Name of the likeliest last concept of each document."""
@@ -248,19 +254,25 @@ class GraphLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
     def paths(self, X: Any) -> list[tuple[Any, ...]]:
         """Names of the concepts on each document's likeliest path, the root first."""
-        total = log_mean(self._weighed(X)[1])
+        check_is_fitted(self)
         visible = np.isin(self._table.nodes, [*self._shown, -1]).all(axis=1)
-        best = np.argmax(np.where(visible, total, -np.inf), axis=1)
+        best = (
+            row
+            for _, weights in self._weighed(X)
+            for row in np.argmax(np.where(visible, log_mean(weights), -np.inf), axis=1)
+        )
         return [self._named(self._table.nodes[row, : self._table.length[row]]) for row in best]
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log likelihood of a word in nats, exact for each sample; empty documents are left out."""
-        documents, weights = self._weighed(X)
-        n = len(documents.word)
+        n, totals = 0, []
+        for documents, weights in self._weighed(X):
+            n += len(documents.word)
+            total = logsumexp(log_mean(weights), axis=1)
+            totals.append(total[np.diff(documents.start) > 0])
         if n == 0:
             raise ValueError("X must hold words to be scored, got only empty documents")
-        total = logsumexp(log_mean(weights), axis=1)
-        return float(total[np.diff(documents.start) > 0].sum() / n)
+        return float(np.concatenate(totals).sum() / n)
 
     def top_words(self, node: Hashable, k: int = 10) -> list[Any]:
         """The k likeliest words of a concept: names of columns if `fit` saw any, else their numbers."""
@@ -299,21 +311,23 @@ class GraphLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         return rows
 
     def _check(self) -> None:
-        sizes = tuple(self.level_sizes)
+        sizes = tuple(self.level_sizes) if np.iterable(self.level_sizes) else (self.level_sizes,)
         if not (sizes and all(isinstance(n, Integral) and n >= 1 for n in sizes)):
             raise ValueError(f"level_sizes must be whole numbers >= 1, got {sizes}")
         if sizes[0] != 1:
             raise ValueError(f"level_sizes must begin with 1, the root, got {sizes}")
         for name in PRIORS:
             _check_positive(name, getattr(self, name))
-        if len(self.tau_prior) != 2:
+        if not (np.iterable(self.tau_prior) and len(self.tau_prior) == 2):
             raise ValueError(f"tau_prior must be two numbers, got {self.tau_prior}")
         for value in self.tau_prior:
             _check_positive("tau_prior", value)
+        check_prior(*map(float, self.tau_prior))
         for name in ("n_iter", "n_samples", "thin", "n_restarts"):
-            if not getattr(self, name) >= 1:
-                raise ValueError(f"{name} must be >= 1, got {name}={getattr(self, name)}")
-        if not 0 <= self.burn_in < self.n_iter:
+            number = getattr(self, name)
+            if not (isinstance(number, Integral) and int(number) >= 1):
+                raise ValueError(f"{name} must be >= 1 and whole, got {name}={number!r}")
+        if not (isinstance(self.burn_in, Integral) and 0 <= int(self.burn_in) < self.n_iter):
             raise ValueError(
                 f"burn_in must be from 0 to n_iter - 1, got burn_in={self.burn_in}, n_iter={self.n_iter}"
             )
@@ -345,26 +359,20 @@ class GraphLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             self.n_iter, self.burn_in, self.n_samples, self.thin, self.n_restarts, moves, start
         )
 
-    def _ends(self, labels: list[Hashable]) -> Int[np.ndarray, " documents"]:
-        """Node of each label, -1 without one; raise ValueError for a label that is not in the graph."""
-        for row, label in enumerate(labels):
-            if label is not None and label not in self._nodes:
-                raise ValueError(f"y must name concepts of the graph, got {label!r} in row {row}")
-        return np.array([-1 if x is None else self._nodes[x] for x in labels], dtype=np.int64)
-
-    def _seat(self, names: Any) -> None:
-        """Give new labels empty slots below the root."""
-        used = set(self._nodes.values()) | set(np.flatnonzero(self._visits()).tolist())
-        for name in dict.fromkeys(names):
-            if name in self._nodes:
+    def _seat(self, labels: list[Hashable]) -> dict[Hashable, int]:
+        """Give new labels empty slots below the root; return all with their slots."""
+        nodes = dict(self._nodes)
+        used = set(nodes.values()) | set(np.flatnonzero(self._visits()).tolist())
+        for name in dict.fromkeys(labels):
+            if name is None or name in nodes:
                 continue
-            free = [
-                n for n in self._slots.level(1) if n not in used
-            ] if len(self._slots.sizes) > 1 else []  # fmt: skip
-            if not free:
+            level = self._slots.level(1) if len(self._slots.sizes) > 1 else range(0)
+            free = next((n for n in level if n not in used), None)
+            if free is None:
                 raise ValueError(f"a new label needs an empty slot below the root, got {name!r}")
-            self._nodes[name] = free[0]
-            used.add(free[0])
+            nodes[name] = free
+            used.add(free)
+        return nodes
 
     def _visits(self) -> Int[np.ndarray, " nodes"]:
         path = self._chain.state.path
@@ -399,39 +407,35 @@ class GraphLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     def _named(self, nodes: Any) -> tuple[Any, ...]:
         return tuple(self._labels_of[int(node)] for node in nodes)
 
-    def _weighed(self, X: Any) -> tuple[Documents, list[Float[np.ndarray, "documents paths"]]]:
-        """Documents, and by each sample the log weight of each path with them."""
-        documents = documents_of(self._counts(X, reset=False))
+    def _weighed(
+        self, X: Any
+    ) -> Iterator[tuple[Documents, list[Float[np.ndarray, "documents paths"]]]]:
+        """Yield some documents after others, and by each sample the log weight of each path with them."""
+        rows = self._counts(X, reset=False)
         a, b = map(float, self.tau_prior)
-        return documents, [
-            path_log_weights(documents, self._slots, self._table, sample, (a, b))
-            for sample in self._chain.samples
-        ]
+        some = max(MAX_WEIGHTS // (len(self._table.length) * len(self._chain.samples)), 1)
+        for first in range(0, rows.shape[0], some):
+            documents = documents_of(rows[first : first + some])
+            yield (
+                documents,
+                [
+                    path_log_weights(documents, self._slots, self._table, sample, (a, b))
+                    for sample in self._chain.samples
+                ],
+            )
+
+
+def _ends(labels: list[Hashable], nodes: dict[Hashable, int]) -> Int[np.ndarray, " documents"]:
+    """Node of each label, -1 without one; raise ValueError for a label that is not in the graph."""
+    for row, label in enumerate(labels):
+        if label is not None and label not in nodes:
+            raise ValueError(f"y must name concepts of the graph, got {label!r} in row {row}")
+    return np.array([-1 if x is None else nodes[x] for x in labels], dtype=np.int64)
 
 
 def _check_positive(name: str, value: Any) -> None:
     if not (isinstance(value, Real) and 0 < float(value) < np.inf):
         raise ValueError(f"{name} must be > 0 and finite, got {name}={value}")
-
-
-def _labels(y: Any, n: int) -> list[Hashable]:
-    """Label of each document, None without one."""
-    if y is None:
-        return [None] * n
-    values = np.asarray(y, dtype=object).ravel().tolist()
-    if len(values) != n:
-        raise ValueError(
-            f"y must have a label, None or -1 for each of {n} documents, got {len(values)}"
-        )
-    return [None if _is_missing(one) else one for one in values]
-
-
-def _is_missing(label: Any) -> bool:
-    """Whether it is None, -1 or NaN, or pandas' NA, which does not say whether it equals anything."""
-    try:
-        return bool(label in (None, -1) or (isinstance(label, float) and label != label))
-    except TypeError:
-        return True
 
 
 def _seated(given: GivenGraph, slots: Slots) -> dict[Hashable, int]:

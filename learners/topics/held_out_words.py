@@ -17,9 +17,13 @@ from learners.topics.level_law import LEAST_TAU, level_probabilities
 from learners.topics.topic_counts import Counts, Documents, Law
 from quality.parallel import kernel  # the decorator alone: it knows no label
 
-__all__ = ["Sample", "log_mean", "path_log_weights", "quadrature", "sample_of", "word_shares"]
+__all__ = [
+    "Sample", "check_prior", "log_mean", "path_log_weights", "quadrature", "sample_of",
+    "word_shares",
+]  # fmt: skip
 
 N_NODES = 48
+LARGEST_LOG = 700.0  # of the sum of weights
 MANY_WORDS = 1000  # beyond that a document has 4 nodes for each square root of its words
 
 
@@ -72,6 +76,14 @@ def quadrature(
     x, weight = roots_jacobi(n, b - 1, a - 1)
     log_weight = np.log(weight) - (a + b - 1) * math.log(2) - betaln(a, b)
     return np.clip((x + 1) / 2, LEAST_TAU, 1 - LEAST_TAU), log_weight
+
+
+def check_prior(a: float, b: float) -> None:
+    """Raise ValueError where the quadrature's weights are beyond the numbers."""
+    if not (a + b - 1) * math.log(2) + betaln(a, b) < LARGEST_LOG:
+        raise ValueError(
+            f"tau_prior must be less one-sided or smaller, got ({a:g}, {b:g}): it has no quadrature"
+        )
 
 
 def n_quadrature(n_words: int) -> int:

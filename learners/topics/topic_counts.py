@@ -20,6 +20,8 @@ __all__ = [
     "law_of", "log_joint", "refresh_row", "remove_words",
 ]  # fmt: skip
 
+MAX_WORDS = 2**31 - 1  # each stands in memory, and counts are of 32 bits
+
 
 class Documents(NamedTuple):
     """Documents as runs of equal words, and each word once for every time it occurs.
@@ -83,6 +85,11 @@ class Assignment(NamedTuple):
 
 def documents_of(X: csr_array) -> Documents:
     """Runs and tokens of a table of counts, without stored zeros and with sorted columns."""
+    total = X.data.sum()
+    if not total <= MAX_WORDS:
+        raise ValueError(
+            f"X must hold at most {MAX_WORDS:,} words in all, got {total:g}: scale the counts down"
+        )
     counts = X.data.astype(np.int64)
     first = np.concatenate([[0], np.cumsum(counts)])
     run_start = X.indptr.astype(np.int64)

@@ -14,6 +14,7 @@ from privacy.accounting.composition import Composition, compose, loss_of
 from privacy.accounting.cost import (
     MAX_EPSILON,
     MAX_SCALE,
+    NOTHING,
     SAFETY,
     Account,
     Arithmetic,
@@ -54,6 +55,7 @@ __all__ = [
     "MAX_EPSILON",
     "MAX_LOSS",
     "MAX_SCALE",
+    "NOTHING",
     "SAFETY",
     "Account",
     "Arithmetic",

@@ -14,7 +14,9 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import Field, dataclass, fields
+from decimal import Decimal
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
@@ -61,6 +63,7 @@ real numbers, and what rounding adds to it is not bounded.
 MAX_EPSILON = 100.0  # for releases that have a delta as well; the closed forms are tested up to it
 MAX_SCALE = 2.0**40  # beyond it the 64-bit samplers could saturate
 LARGEST = sys.float_info.max
+LARGEST_POWER = 4300  # of ten in a number that is read: as many digits as Python reads
 SAFETY = 1 + 1e-6  # for rounding: a computed delta is raised by it before it is compared
 
 
@@ -117,12 +120,15 @@ def exact(number: int | float | str | Fraction) -> Fraction:
     >>> exact(0.1), exact("1/3")
     (Fraction(1, 10), Fraction(1, 3))
     """
-    try:
-        value = Fraction(str(number))
-        float(value)  # prices are stored and printed as doubles
-    except (ValueError, ZeroDivisionError, OverflowError):
-        raise ValueError(f"a privacy parameter must be a finite number, got {number}") from None
-    return value
+    text = "an integer of thousands of digits"  # which Python does not write
+    with suppress(ValueError, ArithmeticError):
+        text = str(number)
+        parts = [Decimal(part) for part in text.split("/")]
+        if all(abs(part.adjusted()) <= LARGEST_POWER for part in parts):
+            value = Fraction(text)
+            float(value)  # prices are stored and printed as doubles
+            return value
+    raise ValueError(f"a privacy parameter must be a finite number, got {text}")
 
 
 def check_epsilon(epsilon: float) -> None:

@@ -79,7 +79,8 @@ class Result:
 
     def __repr__(self) -> str:
         own = {field.name for field in fields(self)}  # type: ignore[arg-type]  # a dataclass
-        shown = ", ".join(text(self) for name, text in REPR_PARTS.items() if name in own)
+        known = {name for name in own if getattr(self, name) is not None}
+        shown = ", ".join(text(self) for name, text in REPR_PARTS.items() if name in known)
         return f"{type(self).__name__}({shown})"
 
 

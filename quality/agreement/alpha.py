@@ -177,7 +177,7 @@ def alpha_by_group(
     -----
     **Guarantees.** The alpha of a group is that of the table of its tasks alone.
 
-    **Cost.** Linear in the labels, whatever the number of groups.
+    **Cost.** Linear in the labels, and for each group in the classes.
 
     Examples
     --------
@@ -187,7 +187,8 @@ def alpha_by_group(
     [1.0, -0.5]
     """
     check_level(level)
-    if group.shape != (labels.n_tasks,) or not np.all((group >= -1) & (group < n_groups)):
+    is_code = group.dtype.kind in "iu" and group.shape == (labels.n_tasks,)
+    if not (is_code and np.all((group >= -1) & (group < n_groups))):
         raise ValueError(
             f"group must be one code in [-1, {n_groups}) for each of {labels.n_tasks} tasks"
         )
@@ -306,7 +307,7 @@ def sums_of_tasks(
     weight: Float64[np.ndarray, " classes"],
 ) -> TaskSums:
     """Return the sums of some tasks, for a weight of each class."""
-    n = np.diff(labels.task_start)[tasks].astype(np.float64)
+    n = _n_labels(labels, tasks).astype(np.float64)
     found = np.zeros((3, len(tasks)))
     count = np.zeros(len(weight), dtype=np.int64)
     _add_tasks(labels.task_start, labels.label, tasks, weight, count, found)
@@ -370,15 +371,23 @@ def _given_in_all(
     labels: CrowdLabels, tasks: Int64[np.ndarray, " some"]
 ) -> tuple[Float64[np.ndarray, " classes"], Float64[np.ndarray, " classes"]]:
     """Return how often each class was given to some tasks, and to those with two labels or more."""
-    paired = tasks[np.diff(labels.task_start)[tasks] > 1]
+    paired = tasks[_n_labels(labels, tasks) > 1]
     return _given(labels, tasks), _given(labels, paired)
+
+
+def _n_labels(
+    labels: CrowdLabels | LabelShard, tasks: Int64[np.ndarray, " some"]
+) -> Int64[np.ndarray, " some"]:
+    """Return the labels of some tasks; the others are not gone through, as groups may be many."""
+    found: np.ndarray = labels.task_start[tasks + 1] - labels.task_start[tasks]
+    return found
 
 
 def _given(
     labels: CrowdLabels | LabelShard, tasks: Int64[np.ndarray, " some"]
 ) -> Float64[np.ndarray, " classes"]:
     """Return how often each class was given to some tasks."""
-    mine = np.diff(labels.task_start)[tasks]
+    mine = _n_labels(labels, tasks)
     chosen = labels.label
     if mine.sum() < labels.n_labels:
         inside = np.arange(mine.sum()) - np.repeat(np.cumsum(mine) - mine, mine)

@@ -22,9 +22,11 @@ from scipy.special import stdtr
 
 from quality.agreement.alpha import class_values
 from quality.argument_types import check_arguments
-from quality.labels import CrowdLabels, freeze_arrays
+from quality.labels import CrowdLabels, NamedClasses, freeze_arrays, name_classes
 
 __all__ = ["AltTest", "alt_test"]
+
+LEVEL = 1e-9  # of the span of the numbers: distances closer than this are equal
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -118,9 +120,9 @@ def alt_test(
 
     Notes
     -----
-    **Guarantees.** Other models do not change a model's result.
+    **Guarantees.** Other models do not change a model's result. Numbers may be shifted and scaled.
 
-    **Cost.** Linear in the labels and the classes, for every model.
+    **Cost.** A search among the labels for every model; no table of tasks by classes is made.
 
     References
     ----------
@@ -147,19 +149,30 @@ def alt_test(
             f"{epsilon}, {false_discovery_rate}, {min_tasks}"
         )
     people = labels.keep_workers(~is_model)
-    numbers = None if values is None else class_values(labels, "interval", values)
+    numbers = None if values is None else _centred(class_values(labels, "interval", values))
+    named = name_classes(people)
     tests = []
     for model in np.flatnonzero(is_model):
         rows = labels.worker_order[labels.worker_start[model] : labels.worker_start[model + 1]]
         answer = np.full(labels.n_tasks, -1, dtype=np.int64)
         answer[labels.task[rows]] = labels.label[rows]
-        person, lead = _leads(people, answer, numbers)
+        person, lead = _leads(people, named, answer, numbers)
         tests.append(_tested(int(model), person, lead, epsilon, false_discovery_rate, min_tasks))
     return tuple(tests)
 
 
+def _centred(numbers: Float64[np.ndarray, " classes"]) -> Float64[np.ndarray, " classes"]:
+    """Return numbers from -1 to 1 that are apart as these are: far from 0 squares would lose the digits."""
+    low, high = numbers.min() / 2, numbers.max() / 2
+    centred: np.ndarray = (numbers - (low + high)) / max(high - low, 1e-300)
+    return centred
+
+
 def _leads(
-    people: CrowdLabels, answer: Int64[np.ndarray, " tasks"], numbers: np.ndarray | None
+    people: CrowdLabels,
+    named: NamedClasses,
+    answer: Int64[np.ndarray, " tasks"],
+    numbers: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return who is left out and whether the model (1), she (-1) or neither (0) agrees better with others."""
     n_people = np.diff(people.task_start)
@@ -169,16 +182,16 @@ def _leads(
     )
     model = answer[task]
     if numbers is None:
-        counts = people.counts()
-        lead = (counts[task, model] - (model == own)) - (counts[task, own] - 1)
-        return person, np.sign(lead).astype(np.float64)
+        votes = np.append(named.votes, 0.0)  # the last: of an answer that nobody gave
+        its = votes[named.find(task, model)] - (model == own)
+        return person, np.sign(its - (votes[named.entry[compared]] - 1))
     value = numbers[people.label]
     total = np.bincount(people.task, value, people.n_tasks)[task] - numbers[own]
     n = n_people[task] - 1
-    # squared distances to the others, less what both have in common
-    hers = n * numbers[own] ** 2 - 2 * numbers[own] * total
-    its = n * numbers[model] ** 2 - 2 * numbers[model] * total
-    return person, np.sign(np.where(np.isclose(hers, its, rtol=1e-9, atol=0), 0, hers - its))
+    # squared distances to the others, hers less the model's, are a product
+    beside = n * (numbers[own] + numbers[model]) - 2 * total
+    beside[np.abs(beside) <= LEVEL * n] = 0.0
+    return person, np.sign(numbers[own] - numbers[model]) * np.sign(beside)
 
 
 def _tested(

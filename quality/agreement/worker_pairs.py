@@ -9,10 +9,10 @@ PairKappas(3 pairs, Light's kappa 0.067)
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float64, Int32, Int64
+from jaxtyping import Float64, Int16, Int32, Int64
 
 from quality.argument_types import check_arguments
-from quality.labels import CrowdLabels, freeze_arrays
+from quality.labels import CrowdLabels, freeze_arrays, sort_codes
 from quality.parallel import kernel
 
 __all__ = ["PairKappas", "pair_kappas"]
@@ -72,7 +72,8 @@ def pair_kappas(labels: CrowdLabels, *, min_common: int = 1) -> PairKappas:
     -----
     **Guarantees.** The values do not depend on the order of tasks and classes.
 
-    **Cost.** Sorting of the pairs of labels of one task: for m labels a task, m (m - 1) / 2.
+    **Cost.** Sorting of the pairs of labels of one task: for m labels a task, m (m - 1) / 2. Memory grows
+    with these, and not with the classes.
 
     References
     ----------
@@ -103,12 +104,13 @@ def pair_kappas(labels: CrowdLabels, *, min_common: int = 1) -> PairKappas:
     first, second = labels.label[row[:, 0]], labels.label[row[:, 1]]
     n_agreed = np.bincount(at, first == second, len(pairs))
     n_classes = labels.n_classes
-    shape, size = (len(pairs), n_classes), len(pairs) * n_classes
-    of_first = np.bincount(at * n_classes + first, minlength=size).reshape(shape)
-    of_second = np.bincount(at * n_classes + second, minlength=size).reshape(shape)
-    kappa = _beyond(n_agreed / n_common, (of_first * of_second).sum(axis=1) / n_common**2)
-    share = (of_first + of_second) / (2 * n_common[:, None])
-    by_chance = (share * (1 - share)).sum(axis=1) / max(n_classes - 1, 1)
+    order, start = sort_codes(at, len(pairs))
+    both, squares = np.zeros((2, len(pairs)))
+    count = np.zeros((2, n_classes), dtype=np.int64)
+    _add_products(order, start, first, second, count, both, squares)
+    kappa = _beyond(n_agreed / n_common, both / n_common**2)
+    # the classes' shares among both workers' labels add up to 1
+    by_chance = (1 - (squares + 2 * both) / (2 * n_common) ** 2) / max(n_classes - 1, 1)
     ac1 = _beyond(n_agreed / n_common, by_chance if n_classes > 1 else np.ones(len(pairs)))
     keep = n_common >= min_common
     pair = np.column_stack(np.divmod(pairs, max(labels.n_workers, 1))).astype(np.int32)
@@ -123,6 +125,29 @@ def _beyond(agreed: np.ndarray, by_chance: np.ndarray) -> Float64[np.ndarray, " 
     found = np.full(len(agreed), np.nan)
     np.divide(agreed - by_chance, 1 - by_chance, out=found, where=by_chance < 1)
     return found
+
+
+@kernel
+def _add_products(
+    order: Int64[np.ndarray, " meetings"],
+    start: Int64[np.ndarray, " pairs+1"],
+    first: Int16[np.ndarray, " meetings"],
+    second: Int16[np.ndarray, " meetings"],
+    count: Int64[np.ndarray, "2 classes"],
+    both: Float64[np.ndarray, " pairs"],
+    squares: Float64[np.ndarray, " pairs"],
+) -> None:
+    """Add up products and squares of the two workers' counts of each class; `count` is 0 between pairs."""
+    for pair in range(len(both)):
+        for at in order[start[pair] : start[pair + 1]]:
+            count[0, first[at]] += 1
+            count[1, second[at]] += 1
+        for at in order[start[pair] : start[pair + 1]]:
+            for mine in (first[at], second[at]):
+                one, other = count[0, mine], count[1, mine]
+                both[pair] += one * other
+                squares[pair] += one * one + other * other
+                count[0, mine] = count[1, mine] = 0
 
 
 @kernel

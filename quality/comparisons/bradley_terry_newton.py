@@ -23,6 +23,7 @@ __all__ = ["BradleyTerry", "Climbed", "Rows", "bradley_terry", "climb_scores", "
 
 MAX_ITEMS = 5_000  # the information has their square
 HALVINGS = 30
+MOST_SD = 1e6  # of a prior that still settles the level of the scores, beside rounding
 NEVER = -1e300  # log weight of a tie where there are none
 Ties: TypeAlias = Literal["davidson", "half", "drop"]
 
@@ -106,7 +107,7 @@ def bradley_terry(
         ``davidson`` gives ties a parameter of their own, ``half`` counts a tie as half a win of each
         item, ``drop`` leaves ties out.
     prior_sd
-        Standard deviation of a normal prior of the scores; None for maximum likelihood.
+        Standard deviation of a normal prior of the scores, in [1e-6, 1e6]; None for maximum likelihood.
     groups
         A group for each worker; a group has one vote on a question.
     max_iter, tol
@@ -115,8 +116,9 @@ def bradley_terry(
     Raises
     ------
     ValueError
-        If there are more than 5,000 items or no step; or without a prior, if some items never lost to, or
-        never won against, the others: their scores have no finite estimate.
+        If there are more than 5,000 items or no step, or `prior_sd` is out of its range; or without a prior,
+        if some items never lost to, or never won against, the others: their scores have no finite
+        estimate.
 
     Notes
     -----
@@ -130,8 +132,8 @@ def bradley_terry(
     .. [2] Davidson, "On extending the Bradley-Terry model to accommodate ties in paired comparison
        experiments", JASA 65 (1970).
     """
-    if prior_sd is not None and not prior_sd > 0:
-        raise ValueError(f"prior_sd must be above 0 or None, got {prior_sd}")
+    if prior_sd is not None and not 1 / MOST_SD <= prior_sd <= MOST_SD:
+        raise ValueError(f"prior_sd must be in [{1 / MOST_SD}, {MOST_SD}] or None, got {prior_sd}")
     if not max_iter >= 1:
         raise ValueError(f"max_iter must be >= 1, got {max_iter}")
     rows = _by_ties(rows_of(comparisons, groups), ties)

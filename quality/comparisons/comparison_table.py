@@ -106,7 +106,7 @@ class Comparisons:
         comparisons: agreement, :func:`~quality.dependent_groups`, penalties. A worker who answered a
         question several times counts once, with her first row.
         """
-        _, task = np.unique(self.question, return_inverse=True)
+        questions, task = np.unique(self.question, return_inverse=True)
         flipped = (self.left > self.right) & (self.outcome != TIE)
         label = np.where(flipped, 1 - self.outcome, self.outcome).astype(np.int16)
         _, rows = np.unique(np.stack([task, self.worker]), axis=1, return_index=True)
@@ -115,7 +115,7 @@ class Comparisons:
             task[rows].astype(np.int32),
             label[rows],
             workers=self.workers,
-            tasks=np.arange(task.max() + 1),
+            tasks=np.arange(len(questions)),
             classes=np.array(["first", "second", "tie"]),
         )
 

@@ -43,7 +43,8 @@ def scores_of_points(
     Raises
     ------
     ValueError
-        If shapes do not fit, or `met` is not symmetric and 0 or more.
+        If there are no items, shapes do not fit, `met` is not symmetric and 0 or more, or a number is not
+        finite.
 
     Notes
     -----
@@ -58,6 +59,10 @@ def scores_of_points(
     .. [1] Bradley, Terry, "Rank analysis of incomplete block designs", Biometrika 39 (1952).
     """
     n_items = len(points)
+    if not (points.ndim == 1 and n_items):
+        raise ValueError(
+            f"points must be a number for each of some items, got shape {points.shape}"
+        )
     noise = np.zeros((n_items, n_items)) if noise is None else noise
     square = met.shape == noise.shape == (n_items, n_items)
     if not (
@@ -67,6 +72,8 @@ def scores_of_points(
             f"met must be a symmetric table of {n_items} x {n_items} numbers of 0 or more with zeros on the "
             f"diagonal, and noise of its shape, got {met.shape} and {noise.shape}"
         )
+    if not all(np.isfinite(numbers).all() for numbers in (met, points, noise)):
+        raise ValueError("met, points and noise must be finite, got NaN or infinity")
     score, precision = np.zeros(n_items), PRIOR_SD**-2
     for _ in range(MAX_ITER):
         gradient, information = _slopes(met, points, score)

@@ -76,8 +76,8 @@ def rank_intervals(
     Raises
     ------
     ValueError
-        If a number is out of its range, the draws are too few for the level, or a score or covariance is
-        not finite or of another shape.
+        If a number is out of its range, the draws are too few for the level, there is no item, or a score
+        or covariance is not finite or of another shape.
 
     Notes
     -----
@@ -100,6 +100,8 @@ def rank_intervals(
             f"n_draws must be >= 1 / (1 - level) = {1 / (1 - level):,.0f} at level {level}, got {n_draws}"
         )
     check_scores(score, covariance)
+    if not len(score):
+        raise ValueError("there must be an item or more to rank, got none")
     score, covariance = (np.asarray(one, dtype=np.float64) for one in (score, covariance))
     n = len(score)
     variance = np.diagonal(covariance)

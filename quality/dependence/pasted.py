@@ -124,7 +124,7 @@ def pasted_answers(
     reference that agrees with the pasted model no more than people do; and of five workers or more,
     where common answers are looked for, she can be missed unless the reference is what she pastes.
 
-    **Cost.** Some 300 passes over labels * classes² cells; O(tasks * classes²) memory.
+    **Cost.** Some 300 passes over labels * classes² cells; O(labels * classes²) memory.
 
     References
     ----------

@@ -36,7 +36,7 @@ from quality.labels.shards import (
     join_shards,
     tree_total,
 )
-from quality.labels.sort import sorted_ranges
+from quality.labels.sort import check_keep, sorted_ranges
 from quality.labels.table import (
     MAX_CLASSES,
     CrowdLabels,
@@ -54,8 +54,8 @@ from quality.labels.texts import Texts, places_among, taken, text_array
 __all__ = [
     "MAX_CLASSES", "CrowdLabels", "Engine", "LabelError", "LabelShard", "LocalEngine", "NamedClasses",
     "NamedPosterior", "NearTable", "RepeatError", "Sums", "Texts", "add_parts", "array_texts",
-    "bring_near", "by_votes", "check_gold", "check_groups", "check_table", "code_columns", "code_integers",
-    "code_texts", "cut_labels", "encode", "encode_gold", "fits_table", "freeze_arrays", "join_shards",
-    "lookup", "name_classes", "of_voters", "order_by_votes", "places_among", "sort_codes",
+    "bring_near", "by_votes", "check_gold", "check_groups", "check_keep", "check_table", "code_columns",
+    "code_integers", "code_texts", "cut_labels", "encode", "encode_gold", "fits_table", "freeze_arrays",
+    "join_shards", "lookup", "name_classes", "of_voters", "order_by_votes", "places_among", "sort_codes",
     "sorted_ranges", "taken", "text_array", "tree_total", "voters", "walk_near",
 ]  # fmt: skip

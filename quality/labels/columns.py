@@ -107,6 +107,8 @@ def column(values: Iterable[Any]) -> np.ndarray | list[Any]:
     array = np.asarray(values)
     if array.ndim != 1:
         raise ValueError(f"a column must be one-dimensional, got {array.ndim} dimensions")
+    if array.dtype.kind in "mM":  # in nanoseconds they would become numbers
+        array = array.astype(f"{array.dtype.kind}8[us]")
     return array if array.dtype.kind in "iuf" else list(array.tolist())
 
 

@@ -29,6 +29,7 @@ from jaxtyping import Bool, Int, Int16, Int32, Int64
 from quality.argument_types import check_arguments
 from quality.labels.columns import freeze_arrays
 from quality.labels.merging import check_groups, merge_rows
+from quality.labels.sort import check_keep
 from quality.labels.table import CrowdLabels, check_gold, count_labels
 from quality.parallel import check_threads
 
@@ -124,11 +125,13 @@ class LabelShard:
         return count_labels(self.task, self.label, self.n_tasks, self.n_classes)
 
     def keep_workers(self, keep: Bool[np.ndarray, " workers"]) -> "LabelShard":
-        """Return the same tasks without the labels of the other workers."""
+        """Return the same tasks without the labels of the other workers, as of a whole table."""
+        check_keep(keep, self.n_workers, "worker")
         return self.keep_labels(keep[self.worker])
 
     def keep_labels(self, rows: Bool[np.ndarray, " labels"]) -> "LabelShard":
-        """Return the same tasks with these of their labels alone."""
+        """Return the same tasks with these of their labels alone, as of a whole table."""
+        check_keep(rows, self.n_labels, "label")
         start = np.concatenate([[0], np.cumsum(rows)])[self.task_start]
         about = (self.gold, start, self.first_task, self.n_workers, self.n_classes)
         return LabelShard(self.worker[rows], self.label[rows], *about)

@@ -21,6 +21,7 @@ from quality.parallel import MAX_CHUNKS, MIN_ROWS, kernel, shared_out
 __all__ = [
     "RepeatError",
     "SortedRows",
+    "check_keep",
     "index_rows",
     "keep_rows",
     "rows_by_worker",
@@ -181,6 +182,17 @@ def _in_order(
     forward = key if keep == "first" else key[::-1]
     found: np.ndarray = forward[np.argsort(forward >> label_bits, kind="stable")]
     return found
+
+
+def check_keep(keep: Bool[np.ndarray, " some"], number: int, of: str) -> None:
+    """Raise ValueError unless `keep` is one truth value for each of so many workers or labels.
+
+    >>> check_keep(np.array([True, False]), 2, "worker")
+    """
+    if not (keep.dtype == np.bool_ and keep.shape == (number,)):
+        raise ValueError(
+            f"keep must be {number} truth values, one per {of}, got {keep.dtype} of shape {keep.shape}"
+        )
 
 
 def keep_rows(

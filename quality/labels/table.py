@@ -31,7 +31,7 @@ from quality.labels.columns import (
     lookup,
 )
 from quality.labels.merging import check_groups, merge_rows
-from quality.labels.sort import RepeatError, index_rows, keep_rows, sort_rows
+from quality.labels.sort import RepeatError, check_keep, index_rows, keep_rows, sort_rows
 
 __all__ = [
     "CrowdLabels",
@@ -200,11 +200,7 @@ class CrowdLabels:
         >>> labels.keep_workers(np.array([False, True]))
         CrowdLabels(1 labels, 2 tasks, 2 workers, 2 classes)
         """
-        if not (keep.dtype == np.bool_ and keep.shape == (self.n_workers,)):
-            raise ValueError(
-                f"keep must be {self.n_workers} truth values, one per worker, "
-                f"got {keep.dtype} of shape {keep.shape}"
-            )
+        check_keep(keep, self.n_workers, "worker")
         return self if keep.all() else self.keep_labels(keep[self.worker])
 
     def keep_labels(self, keep: Bool[np.ndarray, " labels"]) -> "CrowdLabels":
@@ -226,11 +222,7 @@ class CrowdLabels:
         >>> labels.keep_labels(np.array([True, False, True]))
         CrowdLabels(2 labels, 2 tasks, 2 workers, 2 classes)
         """
-        if not (keep.dtype == np.bool_ and keep.shape == (self.n_labels,)):
-            raise ValueError(
-                f"keep must be {self.n_labels} truth values, one per label, got {keep.dtype} of shape "
-                f"{keep.shape}"
-            )
+        check_keep(keep, self.n_labels, "label")
         columns = (self.worker, self.task, self.label)
         rows = keep_rows(*columns, keep, self.n_workers, self.n_tasks)
         return replace(self, **rows._asdict())

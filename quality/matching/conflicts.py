@@ -20,6 +20,8 @@ from quality.parallel import kernel
 
 __all__ = ["conflict_graph", "conflict_graph_by_shards", "conflict_tasks", "nodes_per_task"]
 
+FEW_CLASSES = 8  # all of them are gone through sooner than those of a task are put in order
+
 
 @check_arguments
 def conflict_graph_by_shards(engine: Engine) -> csr_array:
@@ -92,6 +94,10 @@ def conflict_graph(labels: CrowdLabels | LabelShard) -> csr_array:
     csr_array [label nodes, workers]
         One row per (conflict task, class given), in that order; 1 for each worker who gave it.
 
+    Notes
+    -----
+    **Cost.** Linear in the labels, and in each task quadratic in the classes that it was given.
+
     Examples
     --------
     >>> from quality import encode
@@ -103,9 +109,11 @@ def conflict_graph(labels: CrowdLabels | LabelShard) -> csr_array:
     n_nodes = nodes_per_task(labels)
     start = np.zeros(int(n_nodes.sum()) + 1, dtype=np.int32)
     worker = np.empty(int(np.diff(labels.task_start)[n_nodes > 0].sum()), dtype=np.int32)
-    room = np.empty(labels.n_classes, dtype=np.int64)
+    room = np.zeros(labels.n_classes, dtype=np.int64)
+    is_few = labels.n_classes <= FEW_CLASSES
+    size = labels.n_classes if is_few else int(n_nodes.max(initial=0))
     rows = labels.task_start, labels.worker, labels.label
-    _fill_nodes(*rows, n_nodes, room, start, worker)
+    _fill_nodes(*rows, n_nodes, is_few, room, np.arange(size, dtype=np.int16), start, worker)
     shape = (len(start) - 1, labels.n_workers)
     return csr_array((np.ones(len(worker), dtype=np.int8), worker, start), shape=shape)
 
@@ -127,19 +135,30 @@ def _count_nodes(
 
 
 @kernel
-def _fill_nodes(task_start, worker, label, n_nodes, place, start, near) -> None:
-    """Write where the workers of each label node start, and the workers; by task, then class."""
+def _fill_nodes(task_start, worker, label, n_nodes, is_few, place, given, start, near) -> None:
+    """Write where the workers of each label node start, and the workers; by task, then class.
+
+    `place` is 0 for every class before and after a task. `given` is all classes if these are few, else for
+    the classes of a task.
+    """
     node, edge = 0, 0
     for task in range(len(n_nodes)):
         if not n_nodes[task]:
             continue
-        for given in range(len(place)):
-            place[given] = 0
+        n_given = len(given) if is_few else 0
         for row in range(task_start[task], task_start[task + 1]):
-            place[label[row]] += 1
-        for given in range(len(place)):
-            n_same = place[given]
-            place[given] = edge
+            code = label[row]
+            if not is_few and place[code] == 0:
+                at = n_given  # put in by class
+                while at > 0 and given[at - 1] > code:
+                    given[at] = given[at - 1]
+                    at -= 1
+                given[at] = code
+                n_given += 1
+            place[code] += 1
+        for at in range(n_given):
+            n_same = place[given[at]]
+            place[given[at]] = edge
             edge += n_same
             if n_same:
                 node += 1
@@ -147,3 +166,5 @@ def _fill_nodes(task_start, worker, label, n_nodes, place, start, near) -> None:
         for row in range(task_start[task], task_start[task + 1]):
             near[place[label[row]]] = worker[row]
             place[label[row]] += 1
+        for at in range(n_given):
+            place[given[at]] = 0

@@ -260,7 +260,7 @@ def semi_matching(graph: csr_array) -> SemiMatching:
     TypeError
         If `graph` is not a SciPy sparse array.
     ValueError
-        If a job has no machine.
+        If `graph` is no table, or a job has no machine.
 
     Notes
     -----
@@ -310,6 +310,8 @@ def ascending_rows(graph: Any) -> tuple[Int[np.ndarray, " offsets"], Int[np.ndar
     Of 32 bits wherever they suffice: a kernel for each kind of integer is compiled apart.
     """
     _check_sparse(graph)
+    if graph.ndim != 2:
+        raise ValueError(f"graph must be jobs by machines, got shape {graph.shape}")
     rows = csr_array(graph)
     if not rows.has_sorted_indices:
         rows = rows.sorted_indices()

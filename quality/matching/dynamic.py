@@ -378,8 +378,14 @@ class DynamicMatching:
         Raises
         ------
         ValueError
-            If nobody who is left is judged.
+            If nobody who is left is judged, or there is not one truth value and one rank per worker.
         """
+        shape = self._label.shape  # loops run over it
+        if not (judged.dtype == np.bool_ and judged.shape == rank.shape == shape):
+            raise ValueError(
+                f"judged and rank must be {len(self._label)} truth values and numbers, one per worker, got "
+                f"{judged.dtype} of shape {judged.shape} and {rank.shape}"
+            )
         worker = int(highest(judged, rank, self._edges, self._state, self._search))
         if worker == GONE:
             raise ValueError("judged must be true for a worker who is left, got none")
@@ -387,5 +393,6 @@ class DynamicMatching:
 
     def _check(self, worker: int) -> None:
         """Raise ValueError unless the code is of a worker who has not been removed."""
-        if not (0 <= worker < len(self._label) and self._label[worker] != GONE):
+        known = isinstance(worker, int | np.integer) and 0 <= worker < len(self._label)
+        if not (known and self._label[worker] != GONE):
             raise ValueError(f"worker must be one of those left, got worker={worker}")

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from scipy.special import entr
 
+from quality.argument_types import check_arguments
 from quality.labels import freeze_arrays
 from quality.multilabel.answer_sets import MultiLabels
 from quality.multilabel.class_consensus import MultiLabelConsensus
@@ -48,6 +49,7 @@ class AnswerPlan:
         freeze_arrays(self)
 
 
+@check_arguments
 def plan_answers(
     table: MultiLabels,
     found: MultiLabelConsensus,
@@ -72,12 +74,12 @@ def plan_answers(
     per_worker
         At most so many of each worker, >= 1.
     tasks, workers
-        Codes of those to choose from; all if None.
+        Codes of those to choose from, in any order; all if None.
 
     Raises
     ------
     ValueError
-        If `budget` or `per_worker` is out of its range.
+        If `budget` or `per_worker` is out of its range, or `tasks` or `workers` are no codes.
 
     Notes
     -----
@@ -94,8 +96,8 @@ def plan_answers(
         raise ValueError(f"budget must be >= 0, got budget={budget}")
     if not per_worker >= 1:
         raise ValueError(f"per_worker must be >= 1, got per_worker={per_worker}")
-    asked = np.arange(table.n_workers) if workers is None else workers
-    about = np.arange(table.n_tasks) if tasks is None else tasks
+    asked = _codes("workers", workers, table.n_workers)
+    about = _codes("tasks", tasks, table.n_tasks)
     chance = (found.table() * table.shows())[about]  # an answer says nothing of what was not shown
     gain = np.zeros((len(about), len(asked)))
     for code in range(table.n_classes):
@@ -114,6 +116,19 @@ def plan_answers(
         ]
     )  # fmt: skip
     return AnswerPlan(about[at], asked[whom], gain[at, whom], by_class)
+
+
+def _codes(
+    name: str, given: Int64[np.ndarray, " given"] | None, number: int
+) -> Int64[np.ndarray, " codes"]:
+    """Return the codes to choose from, ascending, each once; raise ValueError if they are none."""
+    if given is None:
+        return np.arange(number)
+    if not (given.dtype.kind in "iu" and np.all((given >= 0) & (given < number))):
+        raise ValueError(
+            f"{name} must be codes in [0, {number - 1}], got {given.dtype} such as {given[:3]}"
+        )
+    return np.unique(given).astype(np.int64)
 
 
 def _gain(chance: np.ndarray, hit: np.ndarray, false: np.ndarray) -> np.ndarray:

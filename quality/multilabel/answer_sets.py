@@ -7,7 +7,7 @@ MultiLabels(2 answers, 3 labels, 1 tasks, 2 workers, 2 classes)
 ['cat', 'dog']
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Literal
@@ -19,6 +19,7 @@ from quality.argument_types import check_arguments
 from quality.labels import (
     LabelError,
     check_groups,
+    check_keep,
     code_columns,
     freeze_arrays,
     lookup,
@@ -115,11 +116,7 @@ class MultiLabels:
         ValueError
             If `keep` is not one truth value per worker.
         """
-        if not (keep.dtype == np.bool_ and keep.shape == (self.n_workers,)):
-            raise ValueError(
-                f"keep must be {self.n_workers} truth values, one per worker, "
-                f"got {keep.dtype} of shape {keep.shape}"
-            )
+        check_keep(keep, self.n_workers, "worker")
         rows = keep[self.worker]
         size = np.diff(self.label_start)
         return MultiLabels(
@@ -174,7 +171,7 @@ def encode_gold_sets(
     Raises
     ------
     LabelError
-        If a task is there twice, or a class is not one of the table's.
+        If a task is missing or there twice, or a class is not one of the table's.
 
     Notes
     -----
@@ -194,12 +191,14 @@ def encode_gold_sets(
             f"task and labels must be equally long, got {len(names)} and {len(sets)} rows",
             column="label",
         )
+    if names:
+        code_columns(task=names)  # which names a fault
     gold = np.full((table.n_tasks, table.n_classes), -1, dtype=np.int8)
     place = {name: code for code, name in enumerate(table.tasks.tolist())}
     code = {name: number for number, name in enumerate(table.classes.tolist())}
     seen: set[Any] = set()
     for row, (name, one) in enumerate(zip(names, sets, strict=True)):
-        unknown = [label for label in one if label not in code]
+        unknown = [label for label in one if not isinstance(label, Hashable) or label not in code]
         if unknown or name in seen:
             what = (
                 f"{unknown[0]} is no class of the answers" if unknown else "the task is there twice"
@@ -249,7 +248,8 @@ def encode_multilabels(
     ------
     LabelError
         If a cell is missing, columns differ in length, a class is not in `classes` or not among those
-        shown, there is no class at all, or rows repeat. The error names column and row.
+        shown, there is no class at all, rows repeat, or `shown` is of other tasks alone. The error names
+        column and row.
 
     Notes
     -----
@@ -376,12 +376,27 @@ def _shown(
     """Return the classes shown as offsets and codes; None where all were everywhere."""
     if shown is None:
         return None, None
+    if shown and not any(task in shown for task in tasks.tolist()):
+        raise LabelError(
+            "shown must name tasks as the answers do, got none of theirs: is it text where they are numbers?",
+            column="task",
+        )
     place = {name: code for code, name in enumerate(classes.tolist())}
     everything = np.arange(len(classes))
     each = []
     for task in tasks.tolist():
         names = shown.get(task)
-        codes = everything if names is None else [place.get(one, -1) for one in names]
+        if isinstance(names, str | bytes) or not (names is None or hasattr(names, "__iter__")):
+            raise LabelError(
+                f"what task {task} showed must be a set of classes, got one {type(names).__name__}: give a "
+                "list",
+                column="classes",
+            )
+        codes = (
+            everything
+            if names is None
+            else [place.get(one, -1) if isinstance(one, Hashable) else -1 for one in names]
+        )
         mine = np.unique(np.asarray(codes, dtype=np.int64))
         if len(mine) and mine[0] < 0:
             raise LabelError(

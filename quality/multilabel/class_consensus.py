@@ -158,7 +158,8 @@ def multilabel_consensus(
     Raises
     ------
     ValueError
-        If `threshold`, `max_iter` or `tol` is out of its range, or gold or groups do not fit the table.
+        If `threshold`, `max_iter` or `tol` is out of its range, gold or groups do not fit the table, or gold
+        holds a class that its task did not show.
     LabelError
         If workers times classes would be a huge and nearly empty table.
 
@@ -199,6 +200,12 @@ def multilabel_consensus(
         raise ValueError(
             f"gold must be 1, 0 or -1 for each of {table.n_tasks} tasks and {table.n_classes} classes, got "
             f"{gold.dtype} of shape {gold.shape}"
+        )
+    if gold is not None and (hidden := (gold == 1) & ~table.shows()).any():
+        task, label = np.argwhere(hidden)[0]
+        raise ValueError(
+            f"gold must hold no class that its task did not show, got {table.classes[label]} for task "
+            f"{table.tasks[task]}: add it to what was shown, or give -1"
         )
     if groups is not None:
         table = table.merge_workers(groups)

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from scipy.special import ndtr
 
+from quality.labels import sort_codes
 from quality.multilabel.answer_sets import MultiLabels
 from quality.multilabel.class_consensus import MultiLabelConsensus, multilabel_consensus
 from quality.reputation import Filtered
@@ -101,7 +102,7 @@ def filter_guessers(
     false_removal_rate
         In [0.001, 1): the chance that any worker is removed if nobody is below half the median.
     min_answers_per_task
-        Removal leaves no task with fewer answers, >= 1; tasks that have fewer already do not matter.
+        A removal that would leave a task that has answers with fewer than this is refused, >= 1.
 
     Returns
     -------
@@ -156,9 +157,10 @@ def _within(
 ) -> tuple[Int64[np.ndarray, " removed"], Int64[np.ndarray, " refused"]]:  # fmt: skip
     """Return who goes and who cannot, one after the other; note in place who is kept."""
     left = np.diff(table.task_start)
+    order, start = sort_codes(table.worker.copy(), table.n_workers)  # read-only would compile anew
     gone: list[int] = []
     for worker in suspected.tolist():
-        hers = table.task[table.worker == worker]
+        hers = table.task[order[start[worker] : start[worker + 1]]]
         if (left[hers] > least).all():
             left[hers] -= 1
             keep[worker] = False

@@ -112,15 +112,16 @@ def order_fit(labels: CrowdLabels) -> OrderFit:
     count, n_labels = count[n_labels > 1], n_labels[n_labels > 1]
     share = count.sum(axis=0) / max(count.sum(), 1.0)
     pairs = (count * (n_labels[:, np.newaxis] - count) / (n_labels - 1)[:, np.newaxis]).sum()
-    nulls = _chances(share, float(pairs) / max(count.sum(), 1.0))
+    nulls = _chances(share, float(pairs) / max(count.sum(), 1.0))  # by boundary
     lift, z = np.zeros(labels.n_classes - 1), np.zeros(labels.n_classes - 1)
     below = np.cumsum(count, axis=1)
     for at in range(labels.n_classes - 1):
         # a task of n labels has n - 1 pairs for each label: each label counts once
         near = count[:, at] * count[:, at + 1] / (n_labels - 1)
         across = below[:, at] * (n_labels - below[:, at]) / (n_labels - 1)
-        found = [_compared(near, across, chance, at) for chance in nulls]
-        least = min(found, key=lambda one: abs(one[1]))
+        found = [_compared(near, across, *chances[:, at]) for chances in nulls]
+        # equal z are so up to rounding, as where all pairs across are neighbours
+        least = min(found, key=lambda one: (round(abs(one[1]), 9), abs(one[0])))
         if np.ptp(np.sign([one[1] for one in found])) < 2:
             lift[at], z[at] = least
     return OrderFit(labels.classes, lift, z)
@@ -128,27 +129,32 @@ def order_fit(labels: CrowdLabels) -> OrderFit:
 
 def _chances(
     share: Float64[np.ndarray, " classes"], disagreement: float
-) -> tuple[Float64[np.ndarray, "classes classes"], ...]:
-    """Return how often two labels of a task are each pair of classes, by errors that know no order.
+) -> tuple[Float64[np.ndarray, "2 boundaries"], Float64[np.ndarray, "2 boundaries"]]:
+    """Return how often errors that know no order make a task's labels each boundary's neighbours, or others.
 
-    Up to a factor, s_i s_j where an error falls on a class as often as it is given; and s_i + s_j - e where
-    each wrong class has the same chance e, of which k classes disagree in e (k - 1) (2 - k e) of all pairs.
+    Up to a factor, two labels are of classes i and j with s_i s_j where an error falls on a class as often as
+    it is given; and with s_i + s_j - e where each wrong class has the same chance e, of which k classes
+    disagree in e (k - 1) (2 - k e) of all pairs. Added up over all pairs across a boundary.
     """
     k = len(share)
     root = np.sqrt(max(1.0 - disagreement * k / max(k - 1, 1), 0.0))
-    even = np.add.outer(share, share) - min((1.0 - root) / k, float(share.min()))
-    return np.outer(share, share), even
+    each = min((1.0 - root) / k, float(share.min()))
+    below, above = np.cumsum(share)[:-1], np.cumsum(share[::-1])[-2::-1]
+    n_below = np.arange(1, k)
+    n_above = k - n_below
+    given, given_across = share[:-1] * share[1:], below * above
+    even = share[:-1] + share[1:] - each
+    even_across = n_above * below + n_below * above - each * n_below * n_above
+    return np.stack([given, given_across - given]), np.stack([even, even_across - even])
 
 
 def _compared(
     near: Float64[np.ndarray, " tasks"],
     across: Float64[np.ndarray, " tasks"],
-    chance: Float64[np.ndarray, "classes classes"],
-    at: int,
+    near_chance: float,
+    far_chance: float,
 ) -> tuple[float, float]:
     """Return lift and z of a boundary under one law of chance; 0 where there is no evidence."""
-    near_chance = float(chance[at, at + 1])
-    far_chance = float(chance[: at + 1, at + 1 :].sum()) - near_chance
     if not (near_chance > 0 and far_chance > 1e-12):
         return 0.0, 0.0
     score = near - near_chance / (near_chance + far_chance) * across

@@ -171,6 +171,11 @@ def worker_agreement(
     label
         The consensus: one class code per task.
 
+    Raises
+    ------
+    ValueError
+        If `label` is not one code per task.
+
     Examples
     --------
     >>> from quality import encode
@@ -178,6 +183,10 @@ def worker_agreement(
     >>> worker_agreement(labels, np.array([0, 0]))
     array([1. , 0.5])
     """
+    if label.shape != (labels.n_tasks,):
+        raise ValueError(
+            f"label must be {labels.n_tasks} codes, one per task, got shape {label.shape}"
+        )
     same = labels.label == label[labels.task]
     n_same = np.bincount(labels.worker, same, minlength=labels.n_workers)
     n_labels = np.diff(labels.worker_start)
@@ -279,14 +288,13 @@ def agreement_rows(labels: CrowdLabels) -> Float64[np.ndarray, "workers workers"
            [ 0.5,  0. , -0.5],
            [-0.5, -0.5,  0. ]])
     """
-    n_classes, shape = labels.n_classes, (labels.n_workers, labels.n_tasks * labels.n_classes)
+    named, n_workers = name_classes(labels), labels.n_workers
     one = np.ones(labels.n_labels)
-    given = sp.csr_array(
-        (one, (labels.worker, labels.task.astype(np.int64) * n_classes + labels.label)), shape=shape
-    )
-    seen = sp.csr_array((one, (labels.worker, labels.task)), shape=(shape[0], labels.n_tasks))
+    # the classes that each task was given: a product takes room for every column, used or not
+    given = sp.csr_array((one, (labels.worker, named.entry)), shape=(n_workers, len(named.code)))
+    seen = sp.csr_array((one, (labels.worker, labels.task)), shape=(n_workers, labels.n_tasks))
     common, agreed = (seen @ seen.T).toarray(), (given @ given.T).toarray()
-    counts = np.zeros((labels.n_workers, n_classes))
+    counts = np.zeros((n_workers, labels.n_classes))
     np.add.at(counts, (labels.worker, labels.label), 1)
     share = counts / np.maximum(counts.sum(axis=1), 1)[:, None]
     found = np.where(common > 0, agreed / np.maximum(common, 1) - share @ share.T, 0.0)

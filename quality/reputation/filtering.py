@@ -242,7 +242,8 @@ def filter_workers(
     Raises
     ------
     ValueError
-        If not exactly one of `n_workers` and `fraction` is given, or a value is out of its range.
+        If not exactly one of `n_workers` and `fraction` is given, or a value is out of its range, or
+        `penalty` does not return one number per worker, or NaN for one left to judge.
 
     Notes
     -----
@@ -286,8 +287,25 @@ def filter_workers(
         remove_highest(removals, crowd.soft_penalty, limit)
     else:
         # not kept up to date, but of a table of the workers left
-        remove_highest(removals, lambda: np.asarray(penalty(crowd.table()), np.float64), limit)
+        remove_highest(removals, lambda: _called(penalty, crowd.table(), removals.judged), limit)
     return removals.filtered(getattr(penalty, "__name__", "penalty").replace("_", " "), limit)
+
+
+def _called(
+    penalty: Penalty, labels: CrowdLabels, judged: Bool[np.ndarray, " workers"]
+) -> Float64[np.ndarray, " workers"]:
+    """Return a caller's penalties; beside NaN none would be the highest, and nobody would go."""
+    found = np.asarray(penalty(labels), np.float64)
+    if found.shape != judged.shape:
+        raise ValueError(
+            f"penalty must return {len(judged)} numbers, one per worker, got shape {found.shape}"
+        )
+    if np.isnan(found[judged]).any():
+        worker = labels.workers[judged & np.isnan(found)][0]
+        raise ValueError(
+            f"penalty must return a number for each worker with labels, got NaN for {worker}"
+        )
+    return found
 
 
 @runtime_checkable

@@ -45,6 +45,8 @@ def few_worker_tasks(
 ) -> Int32[np.ndarray, "tasks most"]:
     """Return the workers of each task that has one to `most` of them, in order, then -1.
 
+    Rows are as wide as the longest of them, however many `most` are.
+
     Examples
     --------
     >>> few_worker_tasks(np.array([0, 2, 1, 0, 1, 2]), np.array([0, 1, 3, 6]), 2)
@@ -53,11 +55,11 @@ def few_worker_tasks(
     """
     n_labels = np.diff(task_start)
     small = np.flatnonzero((n_labels > 0) & (n_labels <= most))
-    place = np.arange(most)
+    place = np.arange(n_labels[small].max(initial=0))
     there = place < n_labels[small, np.newaxis]
     entry = np.where(there, task_start[small, np.newaxis] + place, 0)
     after = np.iinfo(np.int32).max
-    rows = np.sort(np.where(there, worker[entry], after), axis=1) if small.size else entry
+    rows = np.sort(np.where(there, worker[entry], after), axis=1)
     return np.where(rows == after, NOBODY, rows).astype(np.int32)
 
 

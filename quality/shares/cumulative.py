@@ -107,15 +107,25 @@ def normal_band(
     kurtosis
         Excess kurtosis of the error: 0 for a normal one, 3 for Laplace noise.
 
+    Raises
+    ------
+    ValueError
+        If `level` is out of its range, or the shapes do not fit.
+
     Notes
     -----
     **Guarantees.** Those of :func:`cumulative_band`.
     """
     if not 0 < level < 1:
         raise ValueError(f"level must be in (0, 1), got level={level}")
+    if not share.shape == centre.shape == covariance.shape[:1] == covariance.shape[1:]:
+        raise ValueError(
+            f"share, centre and covariance must be of the same classes, got {share.shape}, {centre.shape} "
+            f"and {covariance.shape}"
+        )
     upto = np.tril(np.ones((share.size, share.size)))[:-1]
     variance = np.maximum(np.diag(upto @ covariance @ upto.T), 0.0)
-    beyond = (1 - level) / (share.size - 1)
+    beyond = (1 - level) / max(share.size - 1, 1)
     reach = half_width(1 - beyond, np.zeros_like(variance), [(variance, kurtosis)])
     middle = upto @ centre
     return cumulative_band(share, middle - reach, middle + reach)

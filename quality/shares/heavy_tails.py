@@ -74,9 +74,8 @@ def mixed_law(
     variance, weight = normal[:, None].astype(np.float64), np.ones(1)
     for of_noise, kurtosis in noises:
         factor, chance = variance_mixture(kurtosis, NODES)
-        variance = (variance[:, :, None] + of_noise[:, None, None] * factor).reshape(
-            len(normal), -1
-        )
+        mixed = variance[:, :, None] + of_noise[:, None, None] * factor
+        variance = mixed.reshape(len(normal), variance.shape[1] * len(factor))
         weight = (weight[:, None] * chance).ravel()
     return np.sqrt(variance) + 1e-300, weight
 

@@ -23,7 +23,16 @@ def gold_alone(table: Int[np.ndarray, "classes classes"]) -> Float64[np.ndarray,
     ----------
     table
         Gold tasks by consensus (rows) and true class (columns), one or more.
+
+    Raises
+    ------
+    ValueError
+        If `table` is not square, or counts no task or fewer than none.
     """
+    if not (table.ndim == 2 and table.shape[0] == table.shape[1] and (table >= 0).all()):
+        raise ValueError(
+            f"table must be of consensus and true class, numbers >= 0, got shape {table.shape}"
+        )
     if not table.sum() >= 1:
         raise ValueError("table must count a gold task or more")
     return np.asarray(table.sum(axis=0) / table.sum())

@@ -145,6 +145,9 @@ def _check(
     fits = covariance.shape == (*consensus.shape, k) and share.shape == (k,)
     if not (fits and share_covariance.shape == (k, k)):
         raise ValueError("covariances and shares must be of the same groups and classes")
+    given = consensus, covariance, weight, share, share_covariance
+    if not all(np.isfinite(numbers).all() for numbers in given):
+        raise ValueError("shares, covariances and weights must be finite, got NaN or infinity")
     if not ((weight > 0).all() and 0 <= wrong < 1):
         raise ValueError(f"weights must be > 0 and wrong in [0, 1), got wrong={wrong}")
     return int(k)

@@ -220,8 +220,14 @@ def _names(letter: str, width: int, count: int) -> Shaped[np.ndarray, " names"]:
 
 
 def _group_names(count: int) -> Shaped[np.ndarray, " groups"]:
-    """site-a, site-b, ..., site-z, site-aa, ..."""
-    letters = "abcdefghijklmnopqrstuvwxyz"
-    return np.array(
-        [f"site-{letters[i // 26 - 1] if i >= 26 else ''}{letters[i % 26]}" for i in range(count)]
-    )
+    """site-a, site-b, ..., site-z, site-aa, ..., site-zz, site-aaa, ..."""
+    return np.array([f"site-{_letters(place)}" for place in range(count)])
+
+
+def _letters(place: int) -> str:
+    """Return a, b, ..., z, aa, ab, ... for the places from 0."""
+    name = ""
+    while place >= 0:
+        place, letter = divmod(place, 26)
+        name, place = chr(ord("a") + letter) + name, place - 1
+    return name

@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
 from quality.argument_types import check_arguments
-from quality.labels import freeze_arrays
+from quality.labels import freeze_arrays, sort_codes
 from quality.reputation import weakest_workers
 from quality.simulation.cliques import CLIQUES, another_class
 from quality.simulation.grades import GRADERS, another_grade
@@ -226,8 +226,11 @@ def _sophisticated(
 
 def _rows_of(model: np.ndarray, seen: Assignment) -> tuple[np.ndarray, np.ndarray]:
     """Return each imitator with each row of her model."""
-    imitator, row = np.nonzero(model[:, np.newaxis] == seen.worker)
-    return imitator, row
+    order, start = sort_codes(seen.worker.copy(), seen.n_workers)  # read-only would compile anew
+    size = np.diff(start)[model]
+    imitator = np.repeat(np.arange(len(model)), size)
+    inside = np.arange(len(imitator)) - np.repeat(np.cumsum(size) - size, size)
+    return imitator, order[start[model][imitator] + inside]
 
 
 IMITATIONS: Mapping[str, Imitation] = {"copying": _copying, "sophisticated": _sophisticated}
@@ -362,8 +365,8 @@ def simulate_crowd(
     Raises
     ------
     ValueError
-        If the truth does not fit, a strategy is unknown, the adversaries outnumber the workers, or
-        honest workers are too few to be imitated.
+        If the truth or `reliability` does not fit, a strategy is unknown, the adversaries outnumber the
+        workers, or honest workers are too few to be imitated.
 
     Notes
     -----
@@ -386,7 +389,7 @@ def simulate_crowd(
     >>> simulate_crowd(assignment, truth, n_classes=2, adversaries={"malicious": 3}, rng=rng)
     SimulatedCrowd(450 labels, 90 tasks, 30 workers, 3 adversaries)
     """
-    _check_crowd(assignment, truth, n_classes, adversaries, decay)
+    _check_crowd(assignment, truth, n_classes, adversaries, decay, reliability)
     kind = np.full(assignment.n_workers, "honest", dtype="<U16")
     asked = {name: count for name, count in adversaries.items() if name not in CLIQUES}
     names = [name for name, count in asked.items() for _ in range(count)]
@@ -470,12 +473,14 @@ def _honest(
 
 def _check_crowd(
     assignment: Assignment, truth: np.ndarray, n_classes: int, adversaries: Mapping[str, int],
-    decay: float,
+    decay: float, reliability: tuple[float, float],
 ) -> None:  # fmt: skip
     if not n_classes >= 2:
         raise ValueError(f"n_classes must be >= 2, got n_classes={n_classes}")
     if not 0 < decay <= 1:
         raise ValueError(f"decay must be in (0, 1], got decay={decay}")
+    if not (len(reliability) == 2 and all(0 < one < np.inf for one in reliability)):
+        raise ValueError(f"reliability must be two numbers > 0 and finite, got {reliability}")
     if not (truth.shape == (assignment.n_tasks,) and np.all((truth >= 0) & (truth < n_classes))):
         message = f"truth must be {assignment.n_tasks} class codes below {n_classes}"
         raise ValueError(f"{message}, got shape {truth.shape} or codes outside")

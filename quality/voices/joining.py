@@ -185,8 +185,8 @@ def join_voice(
     Raises
     ------
     ValueError
-        If `probabilities` are not one positive row per task that adds up to 1, or gold is not one code per
-        task.
+        If `probabilities` are not one positive row per task that adds up to 1, `held_out` is of other labels,
+        or gold is not one code per task.
 
     Notes
     -----
@@ -212,7 +212,7 @@ def join_voice(
     >>> join_voice(majority_vote(labels), np.full((60, 2), 0.5), held_out)
     JoinedVoice(60 tasks, not heard)
     """
-    _check(probabilities, consensus)
+    _check(probabilities, consensus, held_out)
     known = check_gold(gold, *consensus.posterior.shape) >= 0
     log_voice = np.log(probabilities / probabilities.mean(axis=0))
     voice, crowd, gain, evidence = _weights(log_voice, held_out)
@@ -227,7 +227,14 @@ def join_voice(
     return JoinedVoice(posterior, label, tied, voice, crowd, gain, evidence, worth)
 
 
-def _check(probabilities: np.ndarray, consensus: Consensus) -> None:
+def _check(probabilities: np.ndarray, consensus: Consensus, held_out: HeldOut) -> None:
+    n_tasks, n_classes = consensus.posterior.shape
+    last, seen = int(held_out.task.max(initial=-1)), held_out.labels.n_classes
+    if not (last < n_tasks and seen == n_classes):
+        raise ValueError(
+            f"held_out must be of the labels of the consensus, {n_tasks} tasks and {n_classes} classes, got "
+            f"task {last} and {seen} classes"
+        )
     if probabilities.shape != consensus.posterior.shape:
         raise ValueError(
             f"probabilities must have the posterior's shape {consensus.posterior.shape}, got "

@@ -31,6 +31,7 @@ def test_a_unit_covers_what_is_a_part_of_it_and_nothing_else():
         ("l1", 0.0, ValueError),
         ("l1", -1.0, ValueError),
         ("l1", math.nan, ValueError),
+        pytest.param("l1", 10**400, ValueError, marks=pytest.mark.refusal),
         pytest.param("unit", "row", TypeError, marks=pytest.mark.refusal),
         pytest.param("value", [1, 2], TypeError, marks=pytest.mark.refusal),
         ("name", "a\0b", ValueError),

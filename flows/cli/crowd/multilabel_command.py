@@ -47,7 +47,7 @@ from flows.cli.root import (
 
 if TYPE_CHECKING:
     import numpy as np
-    from jaxtyping import Float64, Int64, Shaped
+    from jaxtyping import Float64, Int8, Int64, Shaped
 
     from flows.spending import SetShares
     from quality import MultiLabelConsensus, MultiLabels
@@ -126,7 +126,7 @@ def multilabel(
     lists what was spent, and the same publication is never paid twice.
     """
     from flows.settings import SettingsError  # these load pydantic, numba and DuckDB
-    from flows.tables import inputs_of, read_gold_sets, read_multilabels, table_files, write_table
+    from flows.tables import inputs_of, read_multilabels, table_files, write_table
     from quality import multilabel_consensus
 
     with mistakes():
@@ -144,14 +144,12 @@ def multilabel(
             begun=begun,
         )  # fmt: skip
         files = table_files(outputs, inputs=inputs, force=force)
-        named = None if classes is None else tuple(one.strip() for one in classes.split(","))
+        named = None if classes is None else _classes_of(classes)
         reading = reading_of_options(sep, encoding, sheet, False)
         needed = ("worker", "task")
         with one_table(answers, needed, reading, tell=not json_) as file, waiting_for("answers"):
             table = read_multilabels(file, split=split, nothing=nothing, classes=named)
-        truth = None
-        if gold is not None:
-            truth = read_gold_sets(gold, table, split=split, nothing=nothing)
+        truth = None if gold is None else _gold_of(gold, table, split, nothing)
         with waiting_for("sets of labels") as progress:
             progress("who does not answer on their own", 0, 1)
             groups = _groups_who_copy(table)
@@ -180,6 +178,26 @@ def multilabel(
             show_rows(title, header, rows, None, numbers=header[1:], all_by=JSON_LISTS)
         for line in sentences:
             print_line(line)
+
+
+def _classes_of(listed: str) -> tuple[str, ...]:
+    """Return the classes that the option names, with commas between them."""
+    from flows.settings import SettingsError  # pydantic, for this option only
+
+    names = tuple(one.strip() for one in listed.split(","))
+    if "" in names or len(set(names)) < len(names):
+        raise SettingsError(f"--classes must name classes, each once, as in a,b,c, got {listed!r}")
+    return names
+
+
+def _gold_of(
+    gold: Path, table: MultiLabels, split: str, nothing: str | None
+) -> Int8[np.ndarray, "tasks classes"]:
+    """Read the true sets of the table's tasks."""
+    from flows.tables import AS_FOUND, read_gold_sets  # DuckDB, for this option only
+
+    with one_table(gold, ("task",), AS_FOUND, tell=False) as file:
+        return read_gold_sets(file, table, split=split, nothing=nothing)
 
 
 def _asked(

@@ -300,14 +300,19 @@ def _preview(state: Path, path: Path, *, n_tasks: int | None, as_json: bool) -> 
     if "year" in found:
         months = found["year"]["months"]
         columns = [name for name in MONTHS if name in months[0]]
-        cells = [[MONTHS[name][1].format(row[name]) for name in columns] for row in months]
+        shown = months if len(months) <= MAX_SHOWN else [*months[: MAX_SHOWN - 1], months[-1]]
+        cells = [[MONTHS[name][1].format(row[name]) for name in columns] for row in shown]
         print_rows(console(), _months_title(found), [MONTHS[name][0] for name in columns], cells)
+        if len(shown) < len(months):
+            between = f"{len(months) - len(shown):,} runs before the last are not shown"
+            console().print(f"{between}; --json lists them all", style="dim")
         return
     print_rows(console(), _year_title(found), ["publication", "a year", "price"], _years(found))
 
 
+MAX_SHOWN = 60  # planned runs on the terminal: more than there are weeks in a year
 MONTHS = {
-    "run": ("run", "{}"),
+    "run": ("run", "{:,}"),
     "n_tasks": ("tasks", "{:,}"),
     "counts_l1": ("counts of a group err by, labels", "{:.2f}"),
     "n_holdout": ("holdout tasks", "{:,}"),
@@ -320,8 +325,8 @@ def _months_title(found: dict[str, Any]) -> str:
     """Say what the whole year costs, how much of that is paid, and how far it is used."""
     year = found["year"]
     return (
-        f"{year['planned']} planned runs cost {_price(year['price'])} together, {_price(year['paid'])} of "
-        f"it paid; {year['used']} used, {year['planned'] - year['used']} left; run by run:"
+        f"{year['planned']:,} planned runs cost {_price(year['price'])} together, {_price(year['paid'])} of "
+        f"it paid; {year['used']:,} used, {year['planned'] - year['used']:,} left; run by run:"
     )
 
 

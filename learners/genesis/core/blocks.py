@@ -17,6 +17,8 @@ from learners.genesis.core.wiring import Connection, Link, Wiring
 
 __all__ = ["Block", "Messages", "Spikes", "compile_blocks"]
 
+MAX_RING = 100_000_000  # numbers that wait between two classes: 800 MB
+
 
 @dataclass(frozen=True, slots=True)
 class Messages:
@@ -85,6 +87,16 @@ class Block:
 
     def __len__(self) -> int:
         return len(self.arrived)
+
+    def check_positive(self, *names: str) -> None:
+        """Raise ValueError unless fields are above 0 in every row."""
+        for name in names:
+            for element in self.elements:
+                wrong = np.flatnonzero(~(element.values[name] > 0))
+                if wrong.size:
+                    row = int(wrong[0])
+                    value = element.values[name][row]
+                    raise ValueError(f"{name} of {element.path}[{row}] must be > 0, got {value}")
 
 
 def compile_blocks(tree: Tree, wiring: Wiring, dt: float) -> list[Block]:
@@ -178,6 +190,11 @@ def _add_spikes(
         source, target, steps, weight = np.concatenate(parts, axis=1)
         order = np.lexsort((weight, steps, target, source))
         start = np.searchsorted(source[order], np.arange(len(block) + 1))
+        if not (steps.max() + 1) * len(blocks[base]) <= MAX_RING:
+            raise ValueError(
+                f"a delay must be at most {MAX_RING // len(blocks[base]) - 1} steps of {dt:g} to"
+                f" {len(blocks[base])} rows of {base}, got {int(steps.max())} steps"
+            )
         ring = np.zeros((int(steps.max()) + 1, len(blocks[base])))
         block.spikes.append(
             Spikes(

@@ -98,10 +98,11 @@ class World:
         for connection, to in self._receivers.get(id(element), ()):
             if not connection.source.start <= row < connection.source.stop:
                 continue
-            if connection.delay:
-                self.schedule(self.time + connection.delay, to.receive, connection, row, message)
+            here = connection.of_row(row)
+            if here.delay:
+                self.schedule(self.time + here.delay, to.receive, here, row, message)
             else:
-                to.receive(connection, row, message)
+                to.receive(here, row, message)
 
     def advance(self, until: float) -> None:
         """Let happen what is due up to a time."""

@@ -51,6 +51,13 @@ class Connection:
     delay: float = 0.0
     pairs: bool = False
 
+    def of_row(self, row: int) -> Connection:
+        """Return what the connection is to one row of the source's element."""
+        if not self.pairs:
+            return self
+        place = self.target.start + row - self.source.start
+        return replace(self, target=Selection(self.target.element, place, place + 1))
+
 
 @dataclass(slots=True)
 class Wiring:
@@ -99,7 +106,7 @@ class Wiring:
         TypeError
             If the source emits nothing that the target receives; both classes are named.
         ValueError
-            If `delay` is negative, or the rows do not pair.
+            If `delay` is negative, `weight` not finite, or the rows do not pair.
         """
         a, b = source.element.cls, target.element.cls
         if not a.emits or a.emits not in b.receives:
@@ -109,6 +116,8 @@ class Wiring:
             )
         if not 0 <= delay < float("inf"):
             raise ValueError(f"delay must be >= 0 and finite, got delay={delay}")
+        if not -float("inf") < weight < float("inf"):
+            raise ValueError(f"weight must be finite, got weight={weight}")
         if pairs and len(source.rows) != len(target.rows):
             raise ValueError(f"-pairs must join equally many rows, got {source} and {target}")
         made = Connection(source, target, float(weight), float(delay), pairs)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Int
 
 from learners.genesis.core import Connection, Element, World, element_class
 
@@ -38,13 +39,13 @@ class Task:
     Raises
     ------
     ValueError
-        If a truth is none of the options, or there are fewer than 2 or more than 1,000 of these.
+        If a truth is none of the options, there are fewer than 2 or more than 1,000 of these, or one of
+        these numbers is broken.
     """
 
     def __init__(self, world: World, element: Element) -> None:
         self.world, self.element, self.path = world, element, element.path
-        self.truth = element.values["truth"].astype(np.int64)
-        self.options = element.values["options"].astype(np.int64)
+        self.truth, self.options = (_whole(element, name) for name in ("truth", "options"))
         self.clarity = element.values["clarity"].copy()
         if not ((self.options >= 2) & (self.options <= MAX_OPTIONS)).all():
             raise ValueError(f"options of {self.path} must be in [2, {MAX_OPTIONS}]")
@@ -58,11 +59,24 @@ class Task:
         """Offer the tasks."""
         for connection, to in self.world.receivers(self.element):
             rows = np.array(connection.source.rows)
-            items = Items(self, rows, None)
-            self.world.schedule(connection.delay, to.receive, connection, -1, items)
+            for part in np.split(rows, len(rows)) if connection.pairs else [rows]:
+                here, items = connection.of_row(int(part[0])), Items(self, part, None)
+                self.world.schedule(here.delay, to.receive, here, -1, items)
 
     def receive(self, connection: Connection, source: int, message: Any) -> None:
         """Take nothing."""
+
+
+def _whole(element: Element, name: str) -> Int[np.ndarray, " rows"]:
+    """Return a field as whole numbers, or raise ValueError."""
+    values = element.values[name]
+    broken = np.flatnonzero(~(np.isfinite(values) & (values == np.floor(values))))
+    if broken.size:
+        row = int(broken[0])
+        raise ValueError(
+            f"{name} of {element.path}[{row}] must be a whole number, got {values[row]}"
+        )
+    return np.asarray(values.astype(np.int64))
 
 
 TASK = element_class(
@@ -75,7 +89,7 @@ class Desk:
 
     def __init__(self, world: World, element: Element) -> None:
         self.world, self.element = world, element
-        self.n_labels = int(element.values["labels"][0])
+        self.n_labels = int(_whole(element, "labels")[0])
 
     def start(self) -> None:
         """Wait for tasks."""

@@ -135,6 +135,13 @@ def decide_many(
         raise ValueError(f"options must be 2 where evidence is relative, got options={options}")
     if not (bound > 0 and noise > 0 and step > 0 and deadline > 0 and options >= 2):
         raise ValueError("bound, noise, step and deadline must be > 0 and options >= 2")
+    if not np.isfinite([drift, base, leak, inhibition, noise]).all():
+        raise ValueError(
+            "drift, base, leak, inhibition and noise must be finite, got "
+            f"drift={drift}, base={base}, leak={leak}, inhibition={inhibition}, noise={noise}"
+        )
+    if not n >= 0:
+        raise ValueError(f"n must be >= 0, got n={n}")
     label, seconds = np.empty(n, dtype=np.int64), np.empty(n)
     near = bound - (OVERSHOOT * noise * step**0.5 if corrected else 0.0)
     keys = rng.integers(2**63, size=n).astype(np.uint64)

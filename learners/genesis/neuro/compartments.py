@@ -18,6 +18,7 @@ __all__ = ["ACTIVE", "COMPARTMENT", "PASSIVE"]
 
 def _to_rest(block: Block, dt: float) -> dict[str, np.ndarray]:
     """Begin at the initial potential."""
+    block.check_positive("C", "Rm", "Ra")
     return {"V": block["V0"]}
 
 
@@ -111,7 +112,7 @@ def _advanced(
     """Return the potentials after a step; Euler's where a row asks for it."""
     new = np.empty_like(v)
     for k in range(len(v)):
-        if euler[k] != 0.0:
+        if euler[k] != 0.0 or total[k] == 0.0:  # without a leak both are the same
             new[k] = v[k] + dt / c[k] * (drive[k] - total[k] * v[k])
         else:
             kept = np.exp(-total[k] * dt / c[k])

@@ -16,6 +16,7 @@ __all__ = ["AXON", "SPIKEGEN", "SYNAPSE"]
 
 
 def _silent(block: Block, dt: float) -> dict[str, np.ndarray]:
+    block.check_positive("tau")
     nothing = np.zeros(len(block))
     return {"x": nothing, "y": nothing, "g": nothing}
 

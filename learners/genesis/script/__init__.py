@@ -3,10 +3,10 @@
 from learners.genesis.script.arithmetic import Distribution, evaluate
 from learners.genesis.script.commands import COMMANDS, CommandForm
 from learners.genesis.script.interpreter import LIBRARY, Interpreter
-from learners.genesis.script.saving import saved_script, written
+from learners.genesis.script.saving import quoted, saved_script, written
 from learners.genesis.script.source_lines import ScriptError
 
 __all__ = [
     "COMMANDS", "LIBRARY", "CommandForm", "Distribution", "Interpreter", "ScriptError", "evaluate",
-    "saved_script", "written",
+    "quoted", "saved_script", "written",
 ]  # fmt: skip

@@ -31,6 +31,7 @@ __all__ = ["LIBRARY", "Interpreter"]
 
 MAX_CALLS = 40  # of functions within functions, and scripts within scripts
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\Z")
+ESCAPED = re.compile(r'\\(["n\\])')
 OPTION = re.compile(r"-[A-Za-z_]\w*\Z")
 KINDS: Mapping[str, Callable[[Any], Any]] = {"int": int, "float": float, "str": str}
 
@@ -164,7 +165,7 @@ class Interpreter:
                 raise statement.line.error(
                     "elements must be less nested, got too many levels"
                 ) from None
-            except (ValueError, TypeError, OverflowError) as error:
+            except (ValueError, TypeError, ArithmeticError) as error:
                 raise statement.line.error(str(error)) from error
 
     def _spend(self, line: Line) -> None:
@@ -269,7 +270,7 @@ class Interpreter:
     def _word(self, line: Line, word: str) -> Any:
         """Return a word as a value: what its braces hold, a list, a number, or a text."""
         if word.startswith('"') and word.endswith('"') and len(word) > 1:
-            plain = word[1:-1].replace('\\"', '"').replace("\\n", "\n").replace("\\\\", "\\")
+            plain = ESCAPED.sub(lambda found: "\n" if found[1] == "n" else found[1], word[1:-1])
             return self._substituted(line, plain)
         if word.startswith("(") and word.endswith(")"):
             value = self._value(word)

@@ -9,7 +9,9 @@ import numpy as np
 
 from learners.genesis.core import Element, Link, Selection
 
-__all__ = ["saved_script", "written"]
+__all__ = ["quoted", "saved_script", "written"]
+
+MAX_VALUES = 50_000  # of a line: an expression may have two million characters
 
 
 def written(value: Any) -> str:
@@ -21,8 +23,11 @@ def written(value: Any) -> str:
     '{inf}'
     """
     if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-        return f'"{escaped}"'
+        text = quoted(value)
+        if "{" in value or "}" in value:
+            # as an expression: in quotes alone braces stand for values
+            return "{" + text.replace("{", r"\x7b").replace("}", r"\x7d") + "}"
+        return text
     if isinstance(value, np.ndarray | tuple):
         inside = [
             written(one).strip("{}")  # a list is an expression already
@@ -32,6 +37,12 @@ def written(value: Any) -> str:
     if isinstance(value, float | np.floating):
         return repr(float(value)) if np.isfinite(value) else f"{{{float(value)}}}"
     return str(value)
+
+
+def quoted(text: str) -> str:
+    """Return a text as a word in quotes, whose braces still stand for values."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
 
 
 def saved_script(sim: Any, definitions: list[str]) -> str:
@@ -80,7 +91,11 @@ def _fields(element: Element) -> Iterator[str]:
         elif values.ndim == 1:
             # a script sets no NaN: rows that hold it are as they were made
             known = np.flatnonzero(~np.isnan(values))
-            for run in np.split(known, np.flatnonzero(np.diff(known) > 1) + 1):
+            cuts = np.union1d(
+                np.flatnonzero(np.diff(known) > 1) + 1,
+                np.arange(MAX_VALUES, len(known), MAX_VALUES),
+            )
+            for run in np.split(known, cuts):
                 if run.size:
                     rows = Selection(element, int(run[0]), int(run[-1]) + 1)
                     yield f"set {rows} {name} {written(values[run])}"

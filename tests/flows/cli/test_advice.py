@@ -208,6 +208,15 @@ def test_a_year_is_shown_by_the_command_that_the_proposal_names(folder: Path) ->
     words = advice[1].replace("STATE", "state").replace("SETTINGS", "year.toml").split()
     told = invoke(*words, "--tasks", "360")
     assert told.exit_code == 0, told.stderr
+    assert "--json" not in told.stdout  # all are shown
+    text = Path("year.toml").read_text(encoding="utf-8")
+    Path("year.toml").write_text(re.sub(r"(?m)^planned_runs = \d+", "planned_runs = 1000", text))
+    many = invoke(*words, "--tasks", "360").stdout
+    assert "1,000 planned runs cost" in many
+    assert "940 runs before the last are not shown; --json lists them all" in many
+    assert (
+        len(json.loads(invoke(*words, "--tasks", "360", "--json").stdout)["year"]["months"]) == 1000
+    )
 
 
 def test_a_run_that_other_code_wrote_is_made_again(folder: Path) -> None:

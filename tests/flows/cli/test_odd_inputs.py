@@ -256,6 +256,9 @@ def test_every_table_command_says_what_is_wrong_with_a_table(
         "agreement a.csv --min-common 0", "agreement a.csv --models nobody",
         "agreement a.csv --models w1 --epsilon nan", "compare . a.csv", "block . --format mturk --output b",
         "repost . --format mturk --export a.csv --output b", "report a.csv", "budget a.csv", "doctor a.csv",
+        "check a.csv --sep ::", "check a.csv --sep=", "rank a.csv --sep ::", "gate a.csv --sep ::",
+        "multilabel a.csv --sep ::", "import a.csv --format table --sep :: --output out",
+        "multilabel a.csv --gold a.csv --classes a,,b",
         "ledger verify a.csv", "audit lattice_laplace --epsilon nan", "prune a.csv", "runs a.csv",
     ],
 )  # fmt: skip

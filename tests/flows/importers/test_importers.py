@@ -514,6 +514,7 @@ def test_torn_json_is_told_with_its_line(tmp_path: Path, text: str, told: str) -
         ("t.csv.gz", "table", b"not gzipped", "cannot be read"),
         ("t.jsonl", "jsonl", b"\xff", "must be UTF-8 text"),
         ("t.jsonl.gz", "jsonl", b"not gzipped", "cannot be read"),
+        ("t.csv", "mturk", b"", "has no line of names at its top; export it again"),
         ("t.jsonl", "prodigy", b'{"_input_hash": 1, "answer": "accept"}', "the key options or"),
         (
             "t.csv",
@@ -537,6 +538,18 @@ def test_bytes_of_another_kind_are_a_mistake(
     assert found.exit_code == 2
     assert name in found.stderr
     assert told in found.stderr
+
+
+@pytest.mark.parametrize("export", ["mturk.csv", "toloka.tsv"])
+def test_a_mark_says_how_rows_are_written_and_not_names_alone(tmp_path: Path, export: str) -> None:
+    text, form = (EXPORTS / export).read_text(encoding="utf-8"), export.partition(".")[0]
+    named = {"mturk": "sentiment", "toloka": None}[form]
+    found = rows_of(import_labels(EXPORTS / export, form, question=named))
+    for encoding in ("utf-8-sig", "utf-16", "utf-32"):
+        (tmp_path / export).write_bytes(text.encode(encoding))
+        assert rows_of(import_labels(tmp_path / export, form, question=named)) == found
+    with pytest.raises(TableError, match="is a folder, and an export is one file; name a file in"):
+        import_labels(tmp_path, form)
 
 
 def test_a_platforms_columns_may_be_named_by_hand(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,19 @@ def write(folder: Path, text: str) -> Path:
     path = folder / "settings.toml"
     path.write_text(text, encoding="utf-8")
     return path
+
+
+def test_a_campaigns_folder_must_have_a_path_that_runs_can_record(tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"campagne d\xe9j\xe0")
+    try:
+        folder.mkdir()
+    except OSError:  # a file system that takes UTF-8 alone
+        return
+    (folder / "settings.toml").write_text(MINIMAL)
+    with pytest.raises(
+        SettingsError, match=r"path of UTF-8 text, got '.*d\\udce9j\\udce0'; rename it"
+    ):
+        load_settings(folder / "settings.toml")
 
 
 def test_paths_are_relative_to_the_settings_file(tmp_path: Path) -> None:
@@ -54,6 +68,12 @@ def test_the_budget_names_its_unit(tmp_path: Path) -> None:
             "privacy.epsilon: input should be a finite number, got nan",
         ),
         (MINIMAL + "[model]\nnorm_bound = 1.0\n", "[model] needs a [privacy] section"),
+        (
+            'keep_runs = "90days"\n' + MINIMAL,
+            "keep_runs: must be a number of runs, such as 20, or an age, such as \"90 days\", got '90days'",
+        ),
+        ('classes = ["a\\u0000", "a"]\n' + MINIMAL, "classes must hold no NUL"),
+        (MINIMAL + 'sep = "\\u0000"\n', 'sep must be one letter, such as ";" or'),
         (
             MINIMAL + "[filter]\nfraction = 0.1\nn_workers = 3\n",
             "give one of false_removal_rate, n_workers and fraction",

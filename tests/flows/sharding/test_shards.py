@@ -158,6 +158,13 @@ def test_a_table_whose_codes_memory_has_no_room_for_goes_through_duckdb(tmp_path
         assert shards_of(tmp_path, CAMPAIGN).n_labels == len(CAMPAIGN)
 
 
+def test_memory_may_be_named_that_no_machine_has_and_a_file_in_capitals(tmp_path: Path) -> None:
+    table = table_of(tmp_path / "LABELS.PARQUET", CAMPAIGN)
+    asked = {"shard_labels": 7, "classes": None, "duplicates": "error"}
+    found = write_shards(table, tmp_path / "shards", memory_gb=1e32, **asked)
+    assert found.n_labels == len(CAMPAIGN)
+
+
 def test_a_shard_ends_with_the_task_that_fills_it(tmp_path: Path) -> None:
     shards = shards_of(tmp_path, CAMPAIGN, shard_labels=10)
     for number, path in enumerate(shards.paths):

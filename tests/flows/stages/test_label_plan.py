@@ -53,6 +53,14 @@ def test_no_label_is_asked_for_twice_and_no_worker_too_often(labels: CrowdLabels
     assert facts["workers_told_apart"]
 
 
+def test_a_limit_for_each_worker_beyond_the_whole_plan_is_none(labels: CrowdLabels) -> None:
+    found = [
+        planned(labels, dawid_skene(labels), ReportSettings(plan_labels=12, plan_per_worker=most))
+        for most in (12, 10**30)
+    ]
+    assert found[0][0].equals(found[1][0])
+
+
 def test_a_search_finds_what_specialists_gain_from() -> None:
     """Each of 30 workers knows two of six classes; the least certain tasks may be anything."""
     rng = np.random.default_rng(0)

@@ -93,7 +93,7 @@ CASES: dict[str, tuple[Change, str]] = {
     ),
     "unknown class": (
         add("labels.csv", "w01,u000,d"),
-        r"labels\.csv, row 1801, column label: 'd' is not among the classes of the settings",
+        r"labels\.csv, row 1801, column label: 'd' is not among the classes declared",
     ),
     "group without features": (
         edit("tasks.csv", blank_group),

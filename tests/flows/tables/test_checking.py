@@ -197,6 +197,16 @@ def test_nothing_is_lost_and_the_clean_copy_has_no_fault(
         assert labels.n_labels == len(clean["task"])
 
 
+def test_a_line_that_is_no_text_says_that_it_may_be_of_another_encoding(tmp_path: Path) -> None:
+    """Behind the beginning that is looked at: before it, the whole file is read in another encoding."""
+    path = tmp_path / "labels.csv"
+    rows = b"".join(b"ann,t%d,a\n" % task for task in range(60_000))
+    path.write_bytes(b"worker,task,label\n" + rows + b"ben,t1,caf\xe9\n")
+    (torn,) = check_labels(open_lenient(path), duplicates="error").faults
+    assert (torn.what, torn.count, torn.where) == ("torn line", 1, "line 60002")
+    assert "it is not UTF-8 (--encoding)" in torn.remedy
+
+
 def test_the_command_writes_both_files_and_then_finds_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -110,6 +110,13 @@ def test_labels_with_commas_are_no_decimals(tmp_path: Path) -> None:
     assert table.columns("label")["label"].tolist() == ["1,5", "2,5"]
 
 
+@pytest.mark.parametrize("name", ["labels.csv.gz", "LABELS.CSV.GZ"])
+def test_a_zipped_file_is_read_whatever_letters_its_name_has(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(b"worker;task;label\nann;t1;yes\n"))
+    assert open_table(path, NEEDED).columns("label")["label"].tolist() == ["yes"]
+
+
 def test_a_user_overrules_the_guess(tmp_path: Path) -> None:
     path = write(tmp_path / "labels.csv", "worker;task,label\nann;t1,жук\nben;t2,жук\n", "cp1251")
     found = sniff(path, Reading(sep=";", encoding="cp1251"))

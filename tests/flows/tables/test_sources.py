@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -10,11 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows.settings import InputSettings
+from flows.settings import GroupSettings, InputSettings
 from flows.tables.columns import read_multilabels
 from flows.tables.refusals import TableError
 from flows.tables.sources import Sources, find_files, open_sources
-from flows.tables.tables import read_gold, read_labels, read_reference
+from flows.tables.tables import read_gold, read_labels, read_reference, read_tasks
+from flows.tables.text_table import open_table
 from quality import CrowdLabels
 
 HEADER = "worker,task,label"
@@ -230,6 +232,30 @@ def test_what_is_no_table_in_a_folder_is_refused_not_dropped(days: Path, name: s
     write(days / name, DAY_1)
     with pytest.raises(TableError, match=r"must be a table \(\.csv, \.csv\.gz, \.tsv, .*/\*\.csv"):
         find_files(days)
+
+
+def test_what_is_no_file_is_named_for_what_it_is(tmp_path: Path) -> None:
+    """A folder, a pipe, and a name that DuckDB cannot take, as of an archive in another encoding."""
+    with pytest.raises(TableError, match="is a folder, and one file is read here; name a file in"):
+        open_table(tmp_path, ())
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(TableError, match="is a pipe or a device, and a file is read more than"):
+        open_table(tmp_path / "pipe", ())
+    odd = tmp_path / os.fsdecode(b"lab\xe9ls.csv")
+    try:
+        write(odd, DAY_1)
+    except OSError:  # a file system that takes UTF-8 alone
+        return
+    with pytest.raises(
+        TableError, match=r"path must be UTF-8 text, got '.*lab\\udce9ls\.csv'; rename"
+    ):
+        open_table(odd, ())
+
+
+def test_a_task_of_two_tables_is_named(tmp_path: Path) -> None:
+    paths = [write(tmp_path / name, ["t1,1"], "task,x") for name in ("a.csv", "b.csv")]
+    with pytest.raises(TableError, match="^task 't1' is in two task tables; keep one$"):
+        read_tasks(paths, GroupSettings())
 
 
 def test_no_table_at_all_is_refused(days: Path, tmp_path: Path) -> None:

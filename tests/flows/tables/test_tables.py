@@ -180,6 +180,8 @@ def test_standardized_features_have_mean_0_and_deviation_1(tmp_path: Path) -> No
         ),
         ("task,group,x\nt1,g,1\nt1,g,2\n", {}, "rows 1, 2: task 't1' stands 2 times"),
         ("task,group,x\nt1,,1\n", {}, "row 1, column group: the cell is blank"),
+        ("item_id,x\nt1,1\n", {}, "missing: task (it has item_id, x); rename 'item_id' to task"),
+        ("item,item_id,x\nt1,1,2\n", {}, "(it has item, item_id, x); rename or add it"),
         (
             f"task,group,x\nt1,g,1\n{LONG},g,1\n",
             {},
@@ -208,6 +210,12 @@ def test_a_name_may_be_long_and_gold_s_may_not_be_longer(tmp_path: Path) -> None
     with pytest.raises(
         TableError, match=r"gold\.csv, row 2, column task: a name must have at most"
     ):
+        read_gold(tmp_path / "gold.csv", classes=("a", "b"))
+
+
+def test_columns_of_gold_that_are_meant_are_named(tmp_path: Path) -> None:
+    (tmp_path / "gold.csv").write_text("item,answer\nt1,a\n")
+    with pytest.raises(TableError, match="rename 'item' to task and 'answer' to label$"):
         read_gold(tmp_path / "gold.csv", classes=("a", "b"))
 
 

@@ -86,6 +86,8 @@ def test_separators_and_a_byte_order_mark_are_found_out() -> None:
         (b"worker,task,label\n\xff,1,a\n", "must be UTF-8"),
         (b"PAR1\n", "must be a CSV text that grows"),
         (b'worker,task,label\nann,1,"a"b\n', "row 1: .*mend the row"),
+        (b"worker,task,label\rann,1,a\r\n", "the line of names cannot be read; save the table"),
+        (b"worker,worker,task,label\na,b,1,c\n", "must have one column 'worker', it has 2; rename"),
     ],
 )
 def test_a_fault_is_one_sentence_that_names_the_row(text: bytes, message: str) -> None:
@@ -98,6 +100,8 @@ def test_a_column_of_seconds_may_have_another_name_and_must_be_there() -> None:
     assert LabelLines("labels.csv", seconds="took").feed(text).seconds == [2.0]
     with pytest.raises(TableError, match="must have the column 'rt'"):
         LabelLines("labels.csv", seconds="rt").feed(text)
+    with pytest.raises(TableError, match="row 2, column took: 'long' must be seconds"):
+        LabelLines("labels.csv", seconds="took").feed(text + b"ann,2,yes,long\n")
 
 
 def test_a_file_is_read_on_and_one_that_did_not_only_grow_is_refused(tmp_path: Path) -> None:

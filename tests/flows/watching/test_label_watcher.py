@@ -160,6 +160,23 @@ def test_a_file_that_is_no_state_and_a_state_of_another_file_are_refused(tmp_pat
         watch_once(other, state)
 
 
+def test_a_state_with_any_damaged_byte_is_refused_or_read(tmp_path: Path) -> None:
+    """Bytes that the archive does not need may differ; no other error leaves the reader."""
+    labels, state = tmp_path / "labels.csv", tmp_path / "state.npz"
+    labels.write_text(crowd(5))
+    watch_once(labels, state)
+    sound, refused = state.read_bytes(), 0
+    for place in range(0, len(sound), 7):
+        damaged = bytearray(sound)
+        damaged[place] ^= 0x55
+        state.write_bytes(damaged)
+        try:
+            LabelWatcher.load(state)
+        except TableError:
+            refused += 1
+    assert refused > len(sound) / 14
+
+
 def test_a_fault_leaves_the_state_as_it_was(tmp_path: Path) -> None:
     labels, state = tmp_path / "labels.csv", tmp_path / "state.npz"
     labels.write_text(crowd(20))

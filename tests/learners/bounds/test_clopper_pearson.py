@@ -2,6 +2,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import gammaln, logsumexp
 from scipy.stats import binom
 
 from learners.bounds.clopper_pearson import (
@@ -77,6 +78,29 @@ def test_the_limit_at_a_tail_too_small_for_a_double_is_above_the_exact_one(error
     assert upper_limit_at(errors, n, -700.0) == at_the_end
     assert at_the_end <= upper_limit_at(errors, n, -700.0 - 1e-9) <= 1
     assert upper_limit_at(errors, n, -5000.0) >= upper_limit_at(errors, n, -800.0)
+
+
+def log_chance(errors, n, rate):
+    """Log of the chance of so many errors or fewer: term by term, as SciPy's is 0 at small ones."""
+    k = np.arange(errors + 1)
+    chosen = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+    return logsumexp(chosen + k * np.log(rate) + (n - k) * np.log1p(-rate))
+
+
+@pytest.mark.parametrize(
+    ("errors", "n"), [(1, 5), (0, 10), (1, 10), (4, 10), (2, 26), (25, 100), (20, 200), (990, 1000)]
+)
+@pytest.mark.parametrize("log_tail", [-50.0, -120.0, -320.0, -450.0, -690.0, -700.0])
+def test_the_limit_is_exact_at_tails_that_few_records_reach_under_a_large_epsilon(
+    errors, n, log_tail
+):
+    """SciPy's inverse of the Beta law is NaN at some of them, and below the exact limit at others."""
+    rate = upper_limit_at(errors, n, log_tail)
+    assert errors / n < rate <= 1
+    rounding = 1e-6 + n * 1e-15 / max(1 - rate, 1e-16)  # of the last digit of the rate
+    if rate < 1:
+        assert log_chance(errors, n, rate) <= log_tail + rounding
+    assert log_chance(errors, n, rate - 1e-9) >= log_tail
 
 
 @pytest.mark.parametrize("observed", [0.0, 1e-6, 0.2, 0.9, 1.0])

@@ -102,8 +102,11 @@ def test_the_failure_is_chosen_where_the_tail_is_largest():
     assert found == pytest.approx(best, abs=1e-5)
 
 
-def test_it_applies_at_any_epsilon():
-    assert max_information_bound(5, 100, epsilon=3.0, level=0.95).applies
+@pytest.mark.parametrize("epsilon", [3.0, 1e155, 1.7e308])
+def test_it_applies_at_any_epsilon(epsilon):
+    found = max_information_bound(5, 100, epsilon=epsilon, level=0.95)
+    assert found.applies
+    assert found.value == 1.0 or epsilon == 3.0
 
 
 @pytest.mark.parametrize("failure", [0.0, 1.0, math.nan])

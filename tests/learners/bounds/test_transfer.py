@@ -8,6 +8,7 @@ from scipy.stats import binom
 
 from benchmarks.learners.two_circles import DELTA, law_of_errors
 from learners.bounds.clopper_pearson import clopper_pearson_bound, upper_limit
+from learners.bounds.published import private_training_bounds
 from learners.bounds.transfer import log_transfer, log_transfer_tail, transfer_bound
 
 
@@ -103,6 +104,22 @@ def test_the_bound_covers_the_choice_of_a_private_rule_that_favours_failing(rate
     bound = [transfer_bound(int(k), n, epsilon=epsilon, level=level).value for k in count]
     assert chosen.sum() == pytest.approx(1.0, abs=0.02)
     assert chosen[np.array(bound) < rate].sum() <= 1 - level
+
+
+@pytest.mark.parametrize("epsilon", [6.5, 10.5, 14.0])
+@pytest.mark.parametrize("n", [5, 13, 32])
+def test_few_records_read_under_a_large_epsilon_have_a_bound(n, epsilon):
+    """It says next to nothing, and stays the least of the three: the order costs no confidence."""
+    for errors in range(n + 1):
+        least, *others = (
+            bound.value for bound in private_training_bounds(errors, n, epsilon=epsilon, level=0.95)
+        )
+        assert least <= min(others)
+
+
+@pytest.mark.parametrize("epsilon", [1e155, 1.7e308])
+def test_an_epsilon_whose_square_is_no_double_says_nothing(epsilon):
+    assert transfer_bound(5, 100, epsilon=epsilon, level=0.95).value == 1.0
 
 
 @pytest.mark.parametrize("epsilon", [-0.1, math.nan, math.inf])

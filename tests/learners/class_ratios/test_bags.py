@@ -120,6 +120,14 @@ def test_a_bag_that_can_be_read_once_only_is_refused():
         LocalBlocks([[ROWS[0]], iter([ROWS[1]])])
 
 
+@pytest.mark.parametrize("other", [np.zeros((5, 1)), np.zeros(5)], ids=str)
+@refusal
+def test_blocks_of_other_features_than_those_before_are_refused(other):
+    passes = LocalBlocks([[np.zeros((3, 2)), other]])
+    with pytest.raises(ValueError, match=r"same features, got shape=\(5,.* after shape=\(3, 2\)"):
+        passes.take([np.array([0, 4])])
+
+
 def test_an_empty_bag_has_no_rows():
     passes = LocalBlocks([[]])
     assert passes.sizes().tolist() == [0]

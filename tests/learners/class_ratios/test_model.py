@@ -467,3 +467,5 @@ def test_classes_may_be_an_array_and_are_checked_before_training(rng):
     for learn, given in ((learn_ratios, bags), (learn_streamed_ratios, blocks)):
         with pytest.raises(ValueError, match="classes must be 2 names, one per class, got 1"):
             learn(given, shares, classes=["cat"])
+        with pytest.raises(ValueError, match="classes must be a list of names, got the text 'no'"):
+            learn(given, shares, classes="no")

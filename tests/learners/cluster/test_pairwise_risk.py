@@ -119,6 +119,11 @@ def test_a_small_matrix_must_be_symmetric_as_a_large_one(rng):
     [
         ({"n_clusters": 300}, "n_clusters must be"),
         ({"n_clusters": 0}, "n_clusters must be"),
+        (
+            {"n_clusters": 2.5},
+            "n_clusters must be 'auto' or from 1 to the number of rows, 200, got 2.5",
+        ),
+        ({"n_clusters": "many"}, "n_clusters must be"),
         ({"n_init": 0}, "n_init must be"),
         ({"holdout": 1.0}, "holdout must be"),
         ({"objective": "mean"}, "objective must be"),

@@ -77,6 +77,16 @@ def test_a_bound_that_is_exceeded_is_refused(rng):
 
 
 @pytest.mark.refusal
+def test_what_the_supremum_runs_over_is_one_of_two(rng):
+    with pytest.raises(ValueError, match="over must be 'partitions' or 'cells', got 'cell'"):
+        penalized_risks(np.zeros((8, 1)), over="cell", rng=rng)
+    with pytest.raises(ValueError, match="over must be"):
+        penalty(0.1, n=8, n_clusters=2, bound=1.0, over="cell")
+    with pytest.raises(ValueError, match="over must be"):
+        rademacher_complexity(np.ones(1), [], [], over="cell", rng=rng)
+
+
+@pytest.mark.refusal
 def test_an_unknown_metric_is_refused_and_lists_of_rows_are_rows():
     x = [[0.0], [0.1], [0.2], [9.0], [9.1], [9.2]]
     with pytest.raises(ValueError, match="metric must be 'sqeuclidean'"):

@@ -78,6 +78,17 @@ def test_a_function_of_rows_and_the_matrix_agree_sampled_or_not(cells):
     assert one == other
 
 
+@pytest.mark.parametrize("max_pairs", [None, 50])
+def test_codes_that_leave_out_many_are_those_of_the_cells(cells, max_pairs):
+    x, labels = cells
+    far = np.array([0, 10**12, 10**15])[labels]
+    one, other = (
+        clustering_risk(x, codes, max_pairs=max_pairs, rng=np.random.default_rng(0))
+        for codes in (labels, far)
+    )
+    assert one == other
+
+
 def test_a_cell_of_one_point_adds_nothing():
     x = np.array([[0.0], [1.0], [50.0]])
     assert clustering_risk(x, np.array([0, 0, 1])).value == pytest.approx(1 / 3)
@@ -104,6 +115,12 @@ def test_a_cell_of_one_point_adds_nothing():
         ({"metric": "precomputed", "x": np.arange(16.0).reshape(4, 4)}, "symmetric"),
         ({"metric": "precomputed", "x": np.ones((4, 4))}, "from itself must be 0"),
         ({"metric": lambda a, b: np.zeros(2)}, "one dissimilarity for each pair"),
+        (
+            {"metric": lambda a, b: -np.ones((len(a), len(b)))},
+            "finite dissimilarities >= 0, got -1 between row 0 and row 0",
+        ),
+        ({"metric": lambda a, b: np.full((len(a), len(b)), np.nan)}, "got nan between row 0"),
+        ({"metric": "precomputed", "x": np.full((4, 4), np.inf)}, "x must be finite, got inf"),
     ],
 )
 def test_what_does_not_fit_is_refused(change, message):

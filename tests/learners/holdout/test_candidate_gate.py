@@ -143,6 +143,13 @@ def test_a_knob_out_of_range_is_refused(name, value):
         CandidateGate(**knobs)
 
 
+@pytest.mark.refusal
+def test_counts_may_be_numpys():
+    gate = CandidateGate(np.int64(20), np.int32(2), 10.0)
+    assert gate == CandidateGate(20, 2, 10.0)
+    assert gate.event(query()) == CandidateGate(20, 2, 10.0).event(query())
+
+
 def test_a_price_below_what_exact_noise_allows_is_refused():
     with pytest.raises(ValueError, match="epsilon is too small"):
         CandidateGate(20, 2, 1e-9).event(query())
@@ -153,6 +160,8 @@ def test_a_price_below_what_exact_noise_allows_is_refused():
     [
         {"train": 0.8, "holdout": share(0.8)},
         {"train": 0.8, "n_train": 0, "holdout": share(0.8)},
+        {"train": 0.8, "n_train": math.inf, "holdout": share(0.8)},
+        {"train": 0.8, "n_train": 5.7, "holdout": share(0.8)},
         {"train": 1.2, "n_train": 9, "holdout": share(0.8)},
         {"train": 0.8, "n_train": 9, "holdout": share(0.8, 999)},
         {"train": 0.8, "n_train": 9},

@@ -132,12 +132,35 @@ def test_an_analyst_who_seeks_out_lucky_records_does_not_break_it(n_folds, per_f
         {"n_folds": 0},
         {"n_folds": 121},
         {"per_fold": 0},
+        pytest.param({"per_fold": 1.5}, marks=pytest.mark.refusal),
+        pytest.param({"n_folds": 2.0}, marks=pytest.mark.refusal),
+        pytest.param({"n": 120.5}, marks=pytest.mark.refusal),
         {"level": 1.0},
     ],
 )
 def test_knobs_out_of_range_are_refused(knobs):
     with pytest.raises(ValueError, match="must be"):
         dataclasses.replace(HOLDOUT, **knobs)
+
+
+@pytest.mark.refusal
+def test_numbers_of_numpys_are_read_as_numbers():
+    knobs = {"n": np.int64(120), "n_folds": np.int32(1), "per_fold": np.int64(3)}
+    found = dataclasses.replace(HOLDOUT, **knobs).answer(START, train=0.1, loss=wrong(20))
+    assert found == HOLDOUT.answer(START, train=0.1, loss=wrong(20))
+
+
+@pytest.mark.parametrize("state", [(-1, 0, 0), (0, 0, 1), (0, -2, -2), (0, math.nan, 0)])
+def test_a_state_that_contradicts_itself_cannot_be_built(state):
+    with pytest.raises(ValueError, match="overfitted of 0 .. asked, got CertifiedState"):
+        CertifiedState(*state)
+
+
+def test_a_state_of_more_overfit_answers_than_a_fold_has_is_refused():
+    """The fold would never be left, and its bounds not hold."""
+    state = CertifiedState(asked=9, overfitted=3)
+    with pytest.raises(ValueError, match="fewer overfit answers than per_fold=3, got"):
+        HOLDOUT.answer(state, train=0.1, loss=wrong(20))
 
 
 def test_losses_that_do_not_fit_are_refused():

@@ -350,6 +350,12 @@ def test_knobs_out_of_range_are_refused(knobs):
         Thresholdout(**({"threshold": 0.1, "sigma": 0.01, "budget": 2} | knobs))
 
 
+@pytest.mark.refusal
+def test_a_budget_may_be_numpys():
+    event = Thresholdout(0.1, 0.01, np.int64(2)).event(holdout_query(10))
+    assert event == Thresholdout(0.1, 0.01, 2).event(holdout_query(10))
+
+
 def test_a_question_without_both_means_is_refused():
     with pytest.raises(ValueError, match="must hold train, holdout"):
         GATE.answer(opened(), Question("score", {"train": 0.5}), ScriptedNoise([]), alone())

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from sklearn.linear_model import RidgeClassifier
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from learners.images.decision_image import (
@@ -101,6 +102,15 @@ def test_what_does_not_fit_is_refused(rows):
         DecisionImage(n_components=1.5).fit(x, y)
     with pytest.raises(ValueError, match="two classes"):
         DecisionImage().fit(x, np.arange(80) % 3)
+    with pytest.raises(ValueError, match="n_components must be a number or None, got 'a'"):
+        DecisionImage(n_components="a").fit(x, y)
+    for wrong in ("abc", -1.0, float("nan")):
+        with pytest.raises(ValueError, match="C must be > 0 or 'cv', got C="):
+            DecisionImage(C=wrong).fit(x, y)
+    with pytest.raises(ValueError, match="classifier must have coef_ and intercept_"):
+        DecisionImage(KNeighborsClassifier()).fit(x, y)
+    with pytest.raises(ValueError, match="features must have finite variances"):
+        DecisionImage().fit(1e200 * x, y)
     with pytest.raises(ValueError, match="no feature varies"):
         DecisionImage().fit(np.ones((80, 2)), y)
     image = DecisionImage("centroid").fit(x, y)
@@ -131,6 +141,16 @@ def test_labels_that_agree_are_as_alike_as_the_ceiling(rng):
     assert 0.8 < found.ceiling <= 1
     with pytest.raises(ValueError, match="n_boot must be >= 2"):
         compare_decision_images(x, gold, gold, n_boot=1, rng=rng)
+
+
+def test_a_sample_in_which_no_feature_varies_is_left_out():
+    x = np.zeros((30, 1))
+    x[:2] = 1
+    crowd, gold = np.arange(30) % 3 == 0, np.arange(30) % 2 == 0
+    found = compare_decision_images(
+        x, crowd, gold, classifier="centroid", n_boot=20, rng=np.random.default_rng(0)
+    )
+    assert np.isfinite([found.low, found.high]).all()
 
 
 @pytest.mark.refusal

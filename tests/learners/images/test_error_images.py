@@ -58,12 +58,28 @@ def test_a_feature_beside_one_of_large_scale_is_compared_all_the_same(rng):
     assert beside.statistic == pytest.approx(alone.statistic, abs=1e-6)
 
 
+@pytest.mark.parametrize("power", [-600, 600])
+def test_the_unit_of_a_feature_changes_nothing(rng, power):
+    """To the bit, also where its square would be no number."""
+    x, gold = rng.normal(size=(60, 2)), np.zeros(60, int)
+    wrong = (x[:, 0] > 0.5).astype(int)
+    one, other = (
+        error_image_test(
+            x * [scale, 1.0], gold, wrong, n_permutations=19, rng=np.random.default_rng(0)
+        )
+        for scale in (1.0, 2.0**power)
+    )
+    assert one.statistic.tolist() == other.statistic.tolist()
+    assert one.p_value.tolist() == other.p_value.tolist()
+
+
 @pytest.mark.refusal
 def test_what_does_not_fit_is_refused(rng):
     x, gold = rng.normal(size=(10, 2)), np.zeros(10, int)
     wrong = (np.arange(10) < 3).astype(int)
-    with pytest.raises(ValueError, match="equal length"):
-        error_image_test(x, gold[:9], wrong[:9], rng=rng)
+    for given in ((gold[:9], wrong[:9]), (gold, wrong[:9]), (gold, 1)):
+        with pytest.raises(ValueError, match="equal length, got shapes"):
+            error_image_test(x, *given, rng=rng)
     with pytest.raises(ValueError, match="a class must have 2 tasks wrong"):
         error_image_test(x, gold, gold, rng=rng)
     with pytest.raises(ValueError, match="n_permutations must be >= 1"):

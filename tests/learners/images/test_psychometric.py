@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+from learners.images import psychometric
 from learners.images.psychometric import PsychometricFunction, psychometric_posterior
 
 LEVELS = np.array([0.1, 0.25, 0.5, 0.8, 1.2, 1.8, 2.5, 4.0])
@@ -102,6 +103,7 @@ def test_without_three_quarters_the_threshold_is_halfway():
         ({}, {"x": np.ones(4)}, "two finite levels"),
         ({}, {"x": np.array([-1.0, 1, 2, 3])}, "x must be >= 0"),
         ({}, {"right": np.full(4, 11.0)}, "right must be from 0 to n"),
+        ({}, {"n": np.array([10.0, 10, 10, np.inf])}, "n finite"),
     ],
 )
 def test_what_does_not_fit_is_refused(knobs, change, message):
@@ -116,6 +118,8 @@ def test_a_level_that_is_never_reached_is_refused():
     )
     with pytest.raises(ValueError, match="level must be between chance"):
         found.threshold(0.4)
+    with pytest.raises(ValueError, match="x must be >= 0 for the link 'weibull', got -1"):
+        found.predict(np.array([0.5, -1.0]))
     with pytest.raises(ValueError, match=r"level must be in \(0, 1\), got level=95"):
         psychometric_posterior(LEVELS, np.full((1, 8), 5.0), np.full((1, 8), 6.0), level=95.0)
 
@@ -145,6 +149,24 @@ def test_posteriors_of_many_workers_are_near_the_fit_and_cover():
     assert ((found.lapse_low <= 0.1) & (found.lapse_high >= 0.1)).sum() >= 30
     assert np.median(found.lapse) == pytest.approx(0.1, abs=0.03)
     assert found.curve.mean(axis=0) == pytest.approx(share[0], abs=0.02)
+
+
+def test_workers_some_at_a_time_have_the_same_posteriors(monkeypatch):
+    """Memory is not in proportion to workers times the grid."""
+    rng = np.random.default_rng(3)
+    n = np.full((11, 8), 50.0)
+    right = rng.binomial(50, weibull(LEVELS, 1.0, 2.0, 0.05), size=(11, 8))
+    whole = psychometric_posterior(LEVELS, right, n)
+    rows = []
+    monkeypatch.setattr(psychometric, "MAX_AT_ONCE", 4)
+    quantile = psychometric._quantile
+    monkeypatch.setattr(
+        psychometric, "_quantile", lambda *given: rows.append(len(given[1])) or quantile(*given)
+    )
+    parts = psychometric_posterior(LEVELS, right, n)
+    assert rows == [4] * 12 + [3] * 6
+    for name in psychometric.PsychometricPosterior.__slots__:
+        assert getattr(parts, name) == pytest.approx(getattr(whole, name))
 
 
 def test_a_workers_posterior_does_not_depend_on_the_others():

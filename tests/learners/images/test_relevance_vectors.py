@@ -93,5 +93,13 @@ def test_what_does_not_fit_is_refused(rows):
         RelevanceVectorClassifier(n_landmarks=121).fit(x, y)
     with pytest.raises(ValueError, match="more than 2000 rows need n_landmarks"):
         RelevanceVectorClassifier().fit(np.zeros((2001, 1)), np.arange(2001) % 2)
+    with pytest.raises(ValueError, match="got kernel='precomputed'"):
+        RelevanceVectorClassifier("precomputed").fit(x @ x.T, y)
+    for model in (
+        RelevanceVectorClassifier(lambda a, b: np.nan),
+        RelevanceVectorClassifier(lambda a, b: 1e200),
+    ):
+        with pytest.raises(ValueError, match="the kernel must be finite"):
+            model.fit(x, y)
     with pytest.raises(ValueError, match="two classes"):
         RelevanceVectorClassifier().fit(x, np.arange(120) % 3)

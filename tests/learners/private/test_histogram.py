@@ -112,6 +112,19 @@ def test_one_replaced_row_moves_the_counts_by_two_at_most(seed, n_bins):
     assert np.abs(moved).sum() <= 2
 
 
+@pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (1e308, 1.1e308), (0.0, 1e-300)])
+def test_values_far_outside_join_the_end_bins_without_a_warning(low, high):
+    """A warning would tell that a private value is far outside."""
+    counts = bin_counts(np.array([-1.7e308, low, high, 1.7e308]), 4, low, high)
+    assert counts.tolist() == [2, 0, 0, 2]
+
+
+def test_values_of_short_floats_are_counted_as_their_doubles(rng):
+    value = rng.random(200).astype(np.float16)
+    found, expected = (bin_counts(one, 70_000, 0.0, 1.0) for one in (value, value.astype(float)))
+    assert (found == expected).all()
+
+
 def test_scores_are_log_densities_and_nothing_lies_outside(ledger, rows):
     fitted = estimator(ledger).fit(rows)
     inside = fitted.score_samples([[0.35], [0.05]])

@@ -150,7 +150,13 @@ def test_a_model_refuses_rows_of_another_width():
 
 @pytest.mark.parametrize(
     "knobs",
-    [{"regularization": 0.0}, {"regularization": math.nan}, {"norm_bound": -1.0}, {"n_classes": 1}],
+    [
+        {"regularization": 0.0},
+        {"regularization": math.nan},
+        {"norm_bound": -1.0},
+        {"n_classes": 1},
+        pytest.param({"n_classes": 2.5}, marks=pytest.mark.refusal),  # np.arange(2.5) has three
+    ],
 )
 def test_knobs_out_of_range_are_refused(knobs):
     good = {"regularization": 0.1, "norm_bound": 1.0, "n_classes": 2}

@@ -173,12 +173,29 @@ def test_a_delta_of_one_row_or_more_is_refused(rng):
     [
         ({"epsilon": 0.0}, "epsilon must be > 0"),
         ({"delta": 0.0}, "delta must be"),
+        ({"delta": 1.5}, r"delta must be in \(0, 1\), got delta=1.5$"),
         ({"n_classes": 1}, "n_classes"),
     ],
 )
 def test_a_price_or_a_knob_out_of_range_is_refused(knob, words):
     with pytest.raises(ValueError, match=words):
         mechanism(**knob)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "words"),
+    [
+        (0.0, 1e-6, "epsilon must be > 0 and at most 100, got epsilon=0.0"),
+        (math.nan, 1e-6, "epsilon must be > 0"),
+        (1.0, -1e-6, r"delta must be in \(0, 1\), got delta=-1e-06$"),
+        (0.0, 0.0, "epsilon must be > 0"),
+    ],
+)
+def test_no_mechanism_is_chosen_for_a_price_that_is_none(epsilon, delta, words):
+    with pytest.raises(ValueError, match=words):
+        private_training(
+            epsilon, delta, n_features=20, regularization=0.01, norm_bound=1.0, n_classes=2
+        )
 
 
 @pytest.mark.parametrize(

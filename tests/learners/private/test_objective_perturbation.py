@@ -322,6 +322,17 @@ def test_no_cell_and_no_code_is_refused(odd):
     assert MECHANISM.event(training_query(x, y, dataset="toy")) == MECHANISM.event(read)
 
 
+def test_a_cell_too_large_for_a_double_is_read_as_0():
+    """Refused after it was paid, a training would reveal that there is one."""
+    x, y = np.array([[0.3], [0.0], [-0.4], [0.2]]), np.array([0, 1, 1, 0])
+    long = x.astype(np.longdouble)
+    long[1] = np.longdouble("1e3000")
+    found, expected = (
+        MECHANISM.draw(training_query(one, y, dataset="toy"), SeededNoise(0)) for one in (long, x)
+    )
+    assert found == expected
+
+
 @pytest.mark.parametrize("epsilon", [1e-9, 1.0, 100.0, 5000.0])
 @pytest.mark.parametrize("rows", ["separable", "equal", "zero", "huge", "one class"])
 def test_at_the_least_regularization_the_solver_converges(epsilon, rows):

@@ -198,6 +198,16 @@ def test_a_number_given_as_text_is_named_and_unpaid(ledger, rows, name):
 
 
 @pytest.mark.refusal
+@pytest.mark.parametrize("name", ["epsilon", "delta", "regularization", "norm_bound"])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_a_number_may_be_numpys(ledger, rows, name, kind):
+    given = {"epsilon": 0.5, "delta": 0.0, "regularization": 0.25, "norm_bound": 2.0}
+    one = estimator(ledger, **given).fit(*rows)
+    other = estimator(ledger, **{**given, name: kind(given[name])}).fit(*rows)
+    assert other.entry_ == one.entry_
+
+
+@pytest.mark.refusal
 def test_a_number_of_bins_may_be_numpys(ledger):
     value = np.linspace(0, 1, 100)[:, None]
     fitted = PrivateHistogram(ledger, "toy", epsilon=1.0, n_bins=np.int64(10)).fit(value)

@@ -93,6 +93,15 @@ def test_the_price_is_epsilon_and_delta_once_and_the_event_names_the_mechanism(l
         estimator(ledger, epsilon=9.0).fit(rows())
 
 
+@pytest.mark.refusal
+@pytest.mark.parametrize("name", ["epsilon", "delta", "norm_bound"])
+def test_a_number_may_be_numpys(ledger, name):
+    given = {"epsilon": 0.5, "delta": 2.0**-20, "norm_bound": 2.0}
+    one = estimator(ledger, **given).fit(rows())
+    other = estimator(ledger, **{**given, name: np.float32(given[name])}).fit(rows())
+    assert other.entry_ == one.entry_
+
+
 def test_much_budget_finds_the_principal_components_and_their_variance(tmp_path):
     rich = Ledger(tmp_path / "rich.sqlite", key=bytes(32))
     rich.open_budget("toy", unit=Unit.ROW, epsilon=1e4, delta=1e-4, n=300)
@@ -151,7 +160,7 @@ REFUSED = [
     ({"mechanism": "deflation", "delta": 1e-6}, 'delta must be > 0 for "gaussian"'),
     ({"delta": -1e-6}, "got delta=-1e-06"),
     ({"n_components": 4}, "n_components=4 with n_features=4"),
-    ({"n_components": 0}, "n_components must be >= 1"),
+    ({"n_components": 0}, "n_components must be a whole number >= 1"),
     ({"center": (1.0,)}, "center must be 4 finite numbers"),
     ({"delta": 0.01}, "delta must be below 1/n"),
     ({"delta": 1e-5, "norm_bound": 1e200}, "norm_bound must have a finite square"),

@@ -85,6 +85,13 @@ def test_the_check_refuses_a_search_that_turns_refusals_into_scores(ledger, rows
         check_search(search(ledger, error_score=np.nan), *rows)
 
 
+def test_the_check_refuses_splits_that_it_would_use_up(ledger, rows):
+    splits = KFold(3).split(rows[0])
+    with pytest.raises(ValueError, match="cv must be a number, a splitter or a list of splits"):
+        check_search(search(ledger, cv=splits), *rows)
+    assert len(list(splits)) == 3
+
+
 def test_a_search_that_the_budget_does_not_cover_is_refused_unpaid(ledger, rows):
     with pytest.raises(BudgetError):
         check_search(search(ledger, epsilon=1.01), *rows)

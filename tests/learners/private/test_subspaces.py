@@ -1,3 +1,4 @@
+import dataclasses
 import math
 
 import numpy as np
@@ -169,6 +170,13 @@ def test_cells_that_are_not_finite_count_as_zero():
     assert np.isnan(x[0, 0])
 
 
+def test_a_cell_too_large_for_a_double_counts_as_zero():
+    x = np.zeros((3, 2), dtype=np.longdouble)
+    x[0], x[1, 0] = 0.5, np.longdouble("1e3000")
+    moments = moments_query(x, norm_bound=1.0, dataset="toy").value["moments"]
+    assert (moments == 0.25).all()
+
+
 @pytest.mark.parametrize("kind", [np.float16, np.float32])
 def test_rows_of_short_floats_have_the_moments_of_their_doubles(kind):
     x = (10 * rows()).astype(kind)
@@ -307,11 +315,22 @@ def test_the_choice_follows_from_public_numbers():
     assert private_subspace(1.0, 0.0, n_components=3) == DeflatedDirections(1.0, 3)
 
 
+@pytest.mark.refusal
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
+def test_a_number_of_components_may_be_numpys(mechanism):
+    given = dataclasses.replace(mechanism, n_components=np.int64(mechanism.n_components))
+    query = moments_query(rows(), norm_bound=1.0, dataset="toy")
+    assert given.event(query) == mechanism.event(query)
+
+
 REFUSED = [
     (lambda: PrincipalSubspace(1.0, 3), "n_components must be 1 or 2"),
     (lambda: PrincipalSubspace(0.0, 1), "epsilon must be > 0"),
     (lambda: DeflatedDirections(math.inf, 1), "epsilon must be > 0"),
-    (lambda: DeflatedDirections(1.0, 0), "n_components must be >= 1"),
+    (lambda: DeflatedDirections(1.0, 0), "n_components must be a whole number >= 1"),
+    (lambda: DeflatedDirections(1.0, 2.0), "n_components must be a whole number >= 1, got"),
+    (lambda: NoisyMoments(1.0, 1e-6, 2.5), "n_components must be a whole number >= 1, got"),
+    (lambda: PrincipalSubspace(1.0, 1.5), "n_components must be a whole number >= 1, got"),
     (lambda: NoisyMoments(1.0, 0.0, 1), "delta"),
     (lambda: moments_query(rows(), norm_bound=0.0, dataset="toy"), "norm_bound must be > 0"),
     (lambda: moments_query(rows()[0], norm_bound=1.0, dataset="toy"), "x must be a float matrix"),

@@ -195,6 +195,21 @@ def test_distances_are_exact_far_from_the_origin_too(rows):
     assert share > 0.9
 
 
+@pytest.mark.parametrize("scorer", ["inner_product", "sqeuclidean"])
+@pytest.mark.parametrize("factor", [2.0**-90, 2.0**80])
+def test_the_unit_of_objects_and_queries_changes_no_list(rows, scorer, factor):
+    """Products of numbers of these sizes are 0 or infinite in single precision."""
+    objects, queries = rows
+    one, other = (
+        PredictiveIndex(HyperplaneCover(3, 4, random_state=0), scorer=scorer).fit(
+            times * objects, queries=times * queries
+        )
+        for times in (1.0, factor)
+    )
+    assert (other._lists.ids == one._lists.ids).all()
+    assert (other.global_list_ == one.global_list_).all()
+
+
 @pytest.mark.refusal
 def test_what_does_not_fit_is_refused(rows):
     objects, queries = rows
@@ -202,7 +217,9 @@ def test_what_does_not_fit_is_refused(rows):
         ({"weighting": "sum"}, "weighting must be"),
         ({"merge": "mean"}, "merge must be"),
         ({"fallback": "nearest"}, "fallback must be"),
-        ({"top": 0}, "top must be >= 1"),
+        ({"top": 0}, "top must be a whole number >= 1, got top=0"),
+        ({"top": 2.5}, "top must be a whole number >= 1, got top=2.5"),
+        ({"max_queries": 9.5}, "max_queries must be a whole number >= 1"),
         ({"scorer": "cosine"}, "scorer must be"),
         ({"scorer": lambda q, o: o[:, 0] * np.nan}, "one finite score"),
         ({"scorer": lambda q, o: o[1:, 0]}, "one finite score"),
@@ -212,6 +229,8 @@ def test_what_does_not_fit_is_refused(rows):
     index = PredictiveIndex(random_state=0).fit(objects, queries=queries)
     with pytest.raises(ValueError, match="k must be from 1 to the budget"):
         index.query(queries[0], k=11, budget=10)
+    with pytest.raises(ValueError, match=r"got k=2 and budget=9.5"):
+        index.query(queries[0], k=2, budget=9.5)
     for query in (queries[0, :5], queries[:1], np.full(6, np.nan)):
         with pytest.raises(ValueError, match="query must be 6 finite numbers"):
             index.query(query, k=1, budget=10)

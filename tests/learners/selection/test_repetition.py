@@ -105,6 +105,13 @@ def test_three_thirds_cost_no_more_than_the_price_in_exact_arithmetic():
         assert exact(share) * parts <= exact(epsilon) < exact(math.nextafter(share, 99)) * parts
 
 
+@pytest.mark.refusal
+def test_a_number_of_runs_may_be_numpys(rng):
+    query = some_query(rng)
+    given = dataclasses.replace(REPEATED, mean_runs=np.int64(8))
+    assert given.event(query) == REPEATED.event(query)
+
+
 def test_the_chance_that_a_candidate_is_never_tried():
     """10 candidates, 10 and 60 expected trials: .47 and .13, and the seeded frequency of the draw.
 

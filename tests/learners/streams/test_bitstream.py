@@ -130,7 +130,10 @@ CASES = [
     ({"io": {"inputs": ["x", "y"], "outputs": ["nil"]}}, "output 'nil' is driven by nothing"),
     ({"geometry": [0, 2]}, "geometry must be"),
     ({"geometry": "big"}, "geometry must be"),
-    ({"lines": 2}, "lines must be within"),
+    ({"lines": 2}, "lines must be a whole number within"),
+    ({"lines": "abc"}, "lines must be a whole number within 3 and 64, got 'abc'"),
+    ({"cells": ["cap"]}, "cell 0 must be a mapping of keys to values, got 'cap'"),
+    ({"io": None}, "io must be a mapping of keys to values, got None"),
 ]  # fmt: skip
 
 

@@ -7,6 +7,7 @@ statistical tests are at least six standard errors, false alarm 1e-8 or less.
 from __future__ import annotations
 
 import io
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 
-from learners.streams import FPLA, ConfigError, FloatingGate
+from learners.streams import CELLS, FPLA, ConfigError, FloatingGate
 
 AGREE = {"inputs": ["x", "y"], "outputs": ["out"]}
 
@@ -234,6 +235,30 @@ def test_what_is_not_finite_is_no_event_for_the_cells_that_read_it() -> None:
     assert array.events.tolist() == [4]
 
 
+@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("op", [name for name, cell in CELLS.items() if cell.stateful])
+def test_no_cell_learns_from_what_is_not_finite(op: str, odd: float) -> None:
+    inputs = ("x", "y")[: CELLS[op].n_inputs]
+    array = array_of(op, inputs=inputs)
+    for _ in range(3):
+        array.step(0, **dict.fromkeys(inputs, 1.0))
+    before = array.cell_state("cell")
+    for name in inputs:
+        array.step(0, **{**dict.fromkeys(inputs, 1.0), name: odd})
+    np.testing.assert_array_equal(array.cell_state("cell"), before)
+
+
+def test_a_slope_stays_finite_where_x_is_far_from_zero() -> None:
+    """At mu x² > 2 each step would overshoot more than the last."""
+    rng = np.random.default_rng(10)
+    x = np.concatenate([rng.uniform(-1, 1, size=500), np.full(200, -30.0)])
+    array = array_of("regr", mu=0.1)
+    run(array, x, 0.5 * x)
+    plus, minus = array.cell_state("cell")[0]
+    assert plus - minus == pytest.approx(0.5)
+    assert plus < 10
+
+
 def test_without_learning_no_state_changes() -> None:
     rng = np.random.default_rng(8)
     array = array_of("bump", inputs=("x",), K=2, warm=10)
@@ -307,6 +332,18 @@ def test_a_foreign_or_damaged_snapshot_is_refused() -> None:
     for read in (FPLA.from_snapshot, mixed().restore):
         with pytest.raises(ConfigError, match=r"must be an \.npz file"):
             read(file.getvalue())
+
+
+def test_a_snapshot_with_any_bit_turned_is_refused_or_the_same() -> None:
+    array = array_of("cond")
+    array.step(0, x=1.0, y=1.0)
+    data = array.snapshot()
+    for at in range(len(data)):
+        for bit in (0, 3):
+            bad = bytearray(data)
+            bad[at] ^= 1 << bit
+            with suppress(ConfigError):
+                assert FPLA.from_snapshot(bytes(bad)).snapshot() == data
 
 
 def test_disjoint_lanes_are_merged_and_shared_ones_refused() -> None:

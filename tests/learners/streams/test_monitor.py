@@ -153,6 +153,18 @@ def test_the_fatigue_slope_is_the_loss_of_reliability_over_a_hundred_labels() ->
         assert monitor.cards().fatigue.mean() == pytest.approx(slope, abs=0.05)
 
 
+def test_sessions_of_thousands_of_labels_leave_the_fatigue_slope_bounded() -> None:
+    """When a session ends, the position falls by so much that single steps used to overshoot."""
+    rng = np.random.default_rng(11)
+    monitor, n = StreamMonitor(2), 6000
+    right = (rng.random(n) < 0.9).astype(int)
+    monitor.partial_fit(
+        np.zeros(n, int), label=right, consensus=np.ones(n, int), position=np.arange(n) % 3000
+    )
+    assert abs(monitor.cards().fatigue[0]) < 0.2
+    assert monitor.array.cell_state("fatigue").max() < 100
+
+
 def test_skimmers_and_readers_are_told_apart_by_their_times() -> None:
     rng = np.random.default_rng(8)
     reads = rng.random(2000) < 0.7
@@ -280,6 +292,13 @@ def test_a_class_out_of_range_is_refused() -> None:
         StreamMonitor(2).partial_fit(zero, label=zero, consensus=zero - 2)
     with pytest.raises(ValueError, match="level must be within 0 and 1"):
         StreamMonitor(2).cards(level=1.0)
+    for name in ("label", "consensus"):
+        given = {"label": zero, "consensus": zero, name: zero + 0.5}
+        with pytest.raises(ValueError, match=f"{name} must be whole numbers, got 0.5"):
+            StreamMonitor(2).partial_fit(zero, **given)
+    for shape in ((2,), (), (1, 1)):
+        with pytest.raises(ValueError, match="vectors of the same length, got shapes"):
+            StreamMonitor(2).partial_fit(zero, label=zero, consensus=np.zeros(shape, int))
 
 
 def test_it_is_imported_from_the_room_and_costs_a_start_nothing() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -93,6 +94,16 @@ def test_a_snapshot_restored_goes_on_with_the_same_results_to_the_bit() -> None:
         RunningConsensus.from_snapshot(one.snapshot()[:50])
 
 
+def test_a_snapshot_whose_directory_is_damaged_is_refused() -> None:
+    data = RunningConsensus(2).snapshot()
+    for at in range(data.rindex(b"PK\x01\x02"), len(data)):
+        for bit in (0, 3):
+            bad = bytearray(data)
+            bad[at] ^= 1 << bit
+            with suppress(ConfigError):
+                assert RunningConsensus.from_snapshot(bytes(bad)).snapshot() == data
+
+
 def test_a_consensus_of_more_classes_goes_on() -> None:
     worker, task, label, _ = crowd(200)
     two = RunningConsensus(3)
@@ -111,6 +122,7 @@ def test_a_task_without_labels_is_not_decided() -> None:
     consensus = RunningConsensus(2)
     consensus.partial_fit(np.array([0]), np.array([3]), np.array([1]))
     np.testing.assert_allclose(consensus.posterior()[:3], 0.5)
+    np.testing.assert_allclose(consensus.with_classes(4).posterior()[:3], 0.25)
     assert consensus.n_tasks == 4
     assert consensus.n_rows == 1
 
@@ -122,6 +134,10 @@ def test_a_task_without_labels_is_not_decided() -> None:
         (([-1], [0], [0]), "workers must be >= 0"),
         (([0], [-2], [0]), "tasks must be >= 0"),
         (([0, 1], [0], [0]), "vectors of the same length"),
+        ((0, 0, 0), "vectors of the same length"),
+        (([0.7], [0], [0]), "workers must be whole numbers, got float64"),
+        (([0], [np.nan], [0]), "tasks must be whole numbers"),
+        (([0], [0], [1.2]), "labels must be whole numbers"),
     ],
 )
 def test_labels_that_do_not_fit_are_refused(columns: tuple[list[int], ...], message: str) -> None:

@@ -167,6 +167,42 @@ def test_a_missing_proximity_is_named_and_refused(rng):
             call()
 
 
+def test_a_missing_proximity_is_named_by_its_row_in_later_blocks_too(rng):
+    K = rng.normal(size=(5000, 4))
+    y = K[:, 0] > 0
+    machine = PotentialSVC("precomputed", epsilon=0.01).fit(K, y)
+    K[4500, machine.support_[-1]] = np.inf
+    column = machine.support_[-1]
+    for call in (lambda: machine.predict(K), lambda: clone(machine).fit(K, y)):
+        with pytest.raises(ValueError, match=f"got inf in row 4500, column {column}: impute"):
+            call()
+
+
+def test_what_a_kernel_computes_must_be_finite_and_fit():
+    x, label = two_classes()
+    for kernel, sentence in (
+        (lambda a, b: np.full((len(a), len(b)), np.nan), "got nan in row 0, column 0: scale"),
+        (lambda a, b: np.ones(3), r"shape=\(80, 80\), got shape=\(3,\)"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            PotentialSVC(kernel).fit(x, label)
+    with np.errstate(over="ignore"), pytest.raises(ValueError, match="got inf in row 0, column 0"):
+        PotentialSVC("linear").fit(1e200 * x, label)
+
+
+def test_the_softening_is_the_landmarks_deviation_wherever_a_feature_begins():
+    x, label = two_classes()
+    machine = PotentialSVC().fit(x, label)
+    deviation = np.sqrt(np.square(x - x.mean(axis=0)).sum(axis=1).mean())
+    assert machine.kernel_params_["softening"] == pytest.approx(deviation)
+    moved = x + np.array([0.0, 1e4, 0.0])
+    np.testing.assert_allclose(
+        PotentialSVC().fit(moved, label).decision_function(moved),
+        machine.decision_function(x),
+        atol=1e-4,
+    )
+
+
 def test_above_epsilon_max_no_column_is_used_and_predictions_are_constant():
     x, label = two_classes()
     largest = PotentialSVC().fit(x, label).epsilon_max_
@@ -191,6 +227,9 @@ REFUSED = [
     ({"n_landmarks": 0}, "n_landmarks must be a number >= 1"),
     ({"formulation": "ridge", "n_landmarks": 5}, "needs every row as a landmark"),
     ({"formulation": "ridge", "class_weight": "balanced"}, "class_weight is for"),
+    ({"class_weight": {"yes": -1.0, "no": 1.0}}, "class_weight must be >= 0"),
+    ({"class_weight": {"yes": 0.0, "no": 0.0}}, "above 0 for a class"),
+    ({"kernel": "coulomb", "kernel_params": {"radius": 3.0}}, "must not hold radius"),
 ]
 
 
@@ -205,6 +244,8 @@ def test_what_cannot_be_learned_from_is_refused(rng):
     x, label = two_classes()
     with pytest.raises(ValueError, match="got one class: yes"):
         PotentialSVC().fit(x, np.full(80, "yes"))
+    with pytest.raises(ValueError, match="y must have a finite variance"):
+        PotentialSVR().fit(x, 1e300 * x[:, 0])
     K = rng.normal(size=(30, 4))
     machine = PotentialSVC("precomputed", epsilon=0.01).fit(K, K[:, 0] > 0)
     with pytest.raises(ValueError, match="expecting 4 features"):

@@ -68,6 +68,20 @@ def test_scaling_a_column_changes_nothing_but_the_rounding():
     np.testing.assert_allclose(fitted(scaled, believed), fitted(features, believed), atol=0.02)
 
 
+@pytest.mark.parametrize("factor", [1e-200, 1e200, 1e305])
+def test_scaling_a_column_out_of_the_range_of_squares_changes_nothing_either(factor):
+    features, believed, _ = campaign()
+    scaled = features * np.array([1.0, factor, 1.0, 1.0, 1.0])
+    np.testing.assert_allclose(fitted(scaled, believed), fitted(features, believed), atol=1e-9)
+
+
+@pytest.mark.parametrize("constant", [1.0, 0.1, 5e200])
+def test_a_feature_that_is_the_same_for_every_task_changes_nothing(constant):
+    features, believed, _ = campaign()
+    more = np.column_stack([features, np.full(len(features), constant)])
+    np.testing.assert_allclose(fitted(more, believed), fitted(features, believed), atol=1e-9)
+
+
 def test_the_same_seed_gives_the_same_bytes():
     features, believed, _ = campaign()
     assert fitted(features, believed).tobytes() == fitted(features, believed).tobytes()
@@ -78,9 +92,12 @@ def test_the_same_seed_gives_the_same_bytes():
     ("change", "message"),
     [
         (lambda x, q: (x[1:], q, 5), "a row for each task"),
+        (lambda x, q: (x[:, :0], q, 5), r"a column at least, got shapes \(300, 0\)"),
+        (lambda x, q: (x, q[:, :0], 5), "a column at least"),
         (lambda x, q: (np.where(x > 0, np.nan, x), q, 5), "features must be finite"),
         (lambda x, q: (x, -q, 5), "believed must be finite and >= 0"),
         (lambda x, q: (x, q, 2), "n_folds must be from 3"),
+        (lambda x, q: (x, q, 3.5), "n_folds must be from 3 to 300 tasks, got n_folds=3.5"),
         (lambda x, q: (x, q, 301), "n_folds must be from 3"),
     ],
 )

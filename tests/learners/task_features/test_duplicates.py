@@ -54,6 +54,7 @@ def test_tasks_whose_features_are_all_average_are_like_none(features):
     [
         (np.full((3, 2), np.inf), 0.9, "features must be finite"),
         (np.ones((3, 2)), 1.0, r"least must be in \(0, 1\)"),
+        pytest.param(np.ones(3), 0.9, r"got shape=\(3,\)", marks=pytest.mark.refusal),
     ],
 )
 def test_what_is_not_finite_or_out_of_range_is_refused(features, least, message):

@@ -168,6 +168,9 @@ def test_the_same_seed_gives_the_same_bytes_and_nobody_can_write_them():
     ("change", "message"),
     [
         (lambda a, p, g: (a[1:], p, g), "a row for each task"),
+        (lambda a, p, g: (a, p, g[:, None]), r"got shapes .* and \(\d+, 1\)"),
+        (lambda a, p, g: (a, p, g + 0.5), "gold must be codes, whole numbers, got dtype=float64"),
+        (lambda a, p, g: (a / 2, p, g), "answers must be codes, whole numbers"),
         (lambda a, p, g: (a + 5, p, g), "answers must be codes from -1 to 2"),
         (lambda a, p, g: (a, p, np.where(g > 0, 3, g)), "gold must be codes from -1 to 2"),
         (lambda a, p, g: (a, p * 2, g), "each row must add up to 1"),

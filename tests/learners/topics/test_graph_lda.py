@@ -6,6 +6,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from learners.topics import graph_lda
 from learners.topics.graph_lda import GraphLDA
 from tests.learners.topics.simulated_documents import layered, matched, simulate
 
@@ -217,6 +218,13 @@ REFUSED = [
     ({"tau_prior": (1.0,)}, "tau_prior must be two numbers"),
     ({"burn_in": 12}, "burn_in must be from 0 to n_iter - 1"),
     ({"n_iter": 0}, "n_iter must be >= 1"),
+    ({"n_iter": 8.5}, "n_iter must be >= 1 and whole, got n_iter=8.5"),
+    ({"n_restarts": "2"}, "n_restarts must be >= 1 and whole, got n_restarts='2'"),
+    ({"burn_in": 0.5}, "burn_in must be from 0"),
+    ({"level_sizes": 3}, "level_sizes must begin with 1"),
+    ({"tau_prior": 1.0}, "tau_prior must be two numbers"),
+    ({"tau_prior": (1.0, 2000.0)}, "tau_prior must be less one-sided or smaller"),
+    ({"tau_prior": (2000.0, 1.0)}, "tau_prior must be less one-sided or smaller"),
     ({"thin": 0}, "thin must be >= 1"),
     ({"sticks": "loose"}, "sticks must be one of"),
     ({"optimize": ("gamma",)}, "optimize must name some of"),
@@ -254,7 +262,13 @@ def test_a_graph_of_another_kind_is_refused(animals):
 
 
 @pytest.mark.parametrize(
-    ("cell", "message"), [(-1.0, "Negative values"), (0.5, "whole numbers from 0")]
+    ("cell", "message"),
+    [
+        (-1.0, "Negative values"),
+        (0.5, "whole numbers from 0"),
+        (1e15, "at most 2,147,483,647 words in all, got 1e"),
+        (1e300, "at most 2,147,483,647 words in all, got 1e"),
+    ],
 )
 def test_what_is_no_count_is_refused(animals, cell, message):
     X = animals[0].astype(float)
@@ -280,6 +294,32 @@ def test_growth_without_a_free_slot_is_refused(animals):
         ValueError, match="a new label needs an empty slot below the root, got 'cow'"
     ):
         model.partial_fit(animals[0][:1], ["cow"])
+
+
+def test_a_refused_label_leaves_the_model_as_it_was(animals):
+    model = fitted(animals, level_sizes=(1, 3))
+    before = model.classes_.tolist()
+    with pytest.raises(ValueError, match="a new label needs an empty slot"):
+        model.partial_fit(animals[0][:4], ["ant", "bee", "cow", "doe"])
+    assert model.partial_fit(animals[0][:1]).classes_.tolist() == before
+
+
+def test_documents_weighed_some_at_a_time_are_weighed_the_same(animals, monkeypatch):
+    """Memory is not in proportion to documents times paths."""
+    X = animals[0]
+    model = fitted(animals)
+    calls = ("transform", "predict_proba", "paths", "score")
+    whole = [getattr(model, call)(X) for call in calls]
+    monkeypatch.setattr(graph_lda, "MAX_WEIGHTS", 7 * len(model._table.length) * 3)
+    assert [len(weights[0]) for _, weights in model._weighed(X)] == [7] * 8 + [4]
+    for call, wanted in zip(calls, whole, strict=True):
+        assert np.array_equal(getattr(model, call)(X), wanted)
+
+
+def test_documents_without_a_word_begin_anywhere():
+    model = GraphLDA((1, 3), random_state=0, **QUICK).fit(np.zeros((5, 4)))
+    assert len(model.paths_) == 5
+    assert model.components_ == pytest.approx(0.25)
 
 
 def test_an_empty_document_has_a_path_and_no_say_in_the_score(animals):

@@ -134,7 +134,21 @@ def test_a_claim_without_a_price_is_named(epsilon):
         covering_scale(2.0, epsilon)
 
 
-@pytest.mark.parametrize("number", [10**400, "1e309", "nan", "1/0"])
+@pytest.mark.parametrize(
+    "number",
+    [
+        10**400,
+        pytest.param(10**5000, id="digits"),
+        "1e309",
+        "1e999999999",
+        "1e-999999999",
+        "1/1e9",
+        "nan",
+        "-inf",
+        "1/0",
+        "one",
+    ],
+)
 def test_a_parameter_beyond_doubles_is_no_finite_number(number):
     """Every price can be stored and printed; the sum of many that can is infinite at worst."""
     with pytest.raises(ValueError, match="a privacy parameter must be a finite number, got "):

@@ -279,9 +279,22 @@ def test_what_is_refused(given_: dict, sentence: str) -> None:
         alpha_interval(some_crowd(3), **given_)
 
 
+@pytest.mark.refusal
 def test_groups_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match="group must be one code"):
         alpha_by_group(some_crowd(3), np.zeros(60, dtype=int), 0)
+    with pytest.raises(ValueError, match="group must be one code"):
+        alpha_by_group(some_crowd(3), np.zeros(60), 1)
+
+
+def test_a_group_does_not_go_through_the_tasks_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of as many groups as tasks: differences of all tasks' starts are taken once."""
+    labels, seen, diff = some_crowd(3), [], np.diff
+    monkeypatch.setattr(
+        np, "diff", lambda x, *rest, **named: seen.append(len(x)) or diff(x, *rest, **named)
+    )
+    assert len(alpha_by_group(labels, np.arange(60), 60)) == 60
+    assert sum(n == 61 for n in seen) == 1
 
 
 @QUICK

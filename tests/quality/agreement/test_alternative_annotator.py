@@ -72,6 +72,34 @@ def test_it_is_the_procedure_of_the_paper(scores: bool) -> None:
             assert found.advantage_probability == pytest.approx(np.mean(advantages))
 
 
+@pytest.mark.parametrize("shift", [2_000.0, 1e6, -1e9])
+def test_numbers_may_be_shifted_and_scaled(shift: float) -> None:
+    labels = crowd(np.random.default_rng(3), 4)
+    is_model = np.isin(labels.workers, ["good", "poor"])
+    numbers = np.array([1.0, 2.0, 4.0, 5.0])
+    for one, other in zip(
+        alt_test(labels, is_model, values=numbers),
+        alt_test(labels, is_model, values=shift + 0.25 * numbers),
+        strict=True,
+    ):
+        assert one.advantage.tolist() == other.advantage.tolist()
+        assert one.p_value.tolist() == other.p_value.tolist()
+        assert 0 < one.advantage_probability < 1
+
+
+def test_classes_may_be_too_many_for_a_table_of_all_tasks() -> None:
+    """The same labels, and thirty thousand classes that nobody gave: twelve gigabytes of counts."""
+    labels = crowd(np.random.default_rng(5), 3)
+    wide = CrowdLabels.from_codes(
+        labels.worker, labels.task, labels.label, workers=labels.workers,
+        tasks=np.arange(100_000), classes=np.arange(30_000),
+    )  # fmt: skip
+    is_model = np.isin(labels.workers, ["good", "poor"])
+    for one, other in zip(alt_test(labels, is_model), alt_test(wide, is_model), strict=True):
+        assert one.p_value.tolist() == other.p_value.tolist()
+        assert one.advantage.tolist() == other.advantage.tolist()
+
+
 def test_a_model_better_than_people_passes_and_a_worse_one_does_not() -> None:
     labels = crowd(np.random.default_rng(1), 3)
     good, poor = alt_test(labels, np.isin(labels.workers, ["good", "poor"]))

@@ -1,6 +1,7 @@
 """Fleiss' kappa, AC1 and pairs of workers beside the tables that R's irrCAC prints."""
 
 import math
+import tracemalloc
 from importlib import import_module
 
 import numpy as np
@@ -68,19 +69,23 @@ def test_cohens_kappa_and_ac1_of_two_abstractors() -> None:
 
 
 def test_pairs_are_counted_on_the_tasks_that_both_labelled() -> None:
-    """Oracle: each pair's labels written out and compared by Cohen's definition."""
+    """Oracle: each pair's labels written out and compared by Cohen's definition, and by Gwet's."""
     rng = np.random.default_rng(2)
     there = rng.random(300) < 0.6
     worker, task = np.tile(np.arange(5), 60)[there], np.repeat(np.arange(60), 5)[there]
     labels = encode(worker, task, rng.integers(3, size=there.sum()))
     found = pair_kappas(labels)
     kappas = []
-    for (one, other), n_common, kappa in zip(found.pair, found.n_common, found.kappa, strict=True):
+    columns = found.pair, found.n_common, found.kappa, found.ac1
+    for (one, other), n_common, kappa, ac1 in zip(*columns, strict=True):
         of = [dict(zip(labels.task[labels.worker == w], labels.label[labels.worker == w], strict=True))
               for w in (one, other)]  # fmt: skip
         both = sorted(of[0].keys() & of[1].keys())
         first, second = (np.array([mine[t] for t in both]) for mine in of)
         chance = sum((first == c).mean() * (second == c).mean() for c in range(3))
+        share = np.array([((first == c).mean() + (second == c).mean()) / 2 for c in range(3)])
+        by_chance, agreed = (share * (1 - share)).sum() / 2, (first == second).mean()
+        assert ac1 == pytest.approx((agreed - by_chance) / (1 - by_chance))
         assert n_common == len(both)
         assert kappa == pytest.approx(((first == second).mean() - chance) / (1 - chance))
         kappas.append(kappa)
@@ -107,6 +112,27 @@ def test_the_values_do_not_depend_on_the_order_of_tasks_workers_and_classes(labe
     one, other = pair_kappas(labels), pair_kappas(moved)
     assert one.light == pytest.approx(other.light, abs=1e-9, nan_ok=True)
     assert np.sort(one.ac1) == pytest.approx(np.sort(other.ac1), abs=1e-9, nan_ok=True)
+
+
+def test_memory_does_not_grow_with_the_classes() -> None:
+    """19,900 pairs of two hundred workers, and thirty thousand classes: a table of both takes 5 GB."""
+    rng = np.random.default_rng(3)
+    worker, task = np.divmod(np.arange(600), 3)
+    few = encode(worker, task, rng.integers(4, size=600), classes=range(4))
+    one = pair_kappas(few)
+    many = CrowdLabels.from_codes(
+        few.worker, few.task, few.label, workers=few.workers, tasks=few.tasks,
+        classes=np.arange(30_000),
+    )  # fmt: skip
+    tracemalloc.start()
+    try:
+        other = pair_kappas(many)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(other.pair) == 19_900
+    assert other.kappa.tobytes() == one.kappa.tobytes()
+    assert peak < 100e6
 
 
 def test_one_class_or_single_labels_are_undefined() -> None:

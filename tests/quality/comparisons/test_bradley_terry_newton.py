@@ -107,8 +107,16 @@ def test_what_is_not_a_choice_is_refused() -> None:
     table = table_of()
     with pytest.raises(ValueError, match="ties must be one of davidson, half, drop"):
         bradley_terry(table, ties="twice")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="prior_sd must be above 0"):
-        bradley_terry(table, prior_sd=0.0)
+    for wrong in (
+        0.0,
+        1e-200,
+        1e9,
+        np.inf,
+        np.nan,
+    ):  # squares overflow, or nothing settles the level
+        with pytest.raises(ValueError, match=r"prior_sd must be in \[1e-06, 1000000.0\] or None"):
+            bradley_terry(table, prior_sd=wrong)
+    assert np.isfinite(bradley_terry(table, prior_sd=1e6).covariance).all()
     with pytest.raises(ValueError, match="max_iter must be >= 1"):
         bradley_terry(table, max_iter=0)
     only = encode_comparisons(["w"], ["x"], ["y"], ["tie"])

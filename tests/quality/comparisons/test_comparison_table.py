@@ -45,6 +45,12 @@ def test_who_answers_on_her_own_counts_as_often_as_she_answers() -> None:
     assert found.weights(np.array([0, 0, -1])).tolist() == [0.25] * 4 + [1.0] * 2
 
 
+def test_no_comparisons_are_no_labels() -> None:
+    table = encode_comparisons(["a", "b"], ["x", "y"], ["y", "x"], ["x", "tie"])
+    labels = table.take(np.array([], dtype=np.int64)).as_labels()
+    assert (labels.n_labels, labels.n_tasks, labels.n_workers) == (0, 0, 2)
+
+
 def test_as_labels_the_first_item_is_the_one_that_sorts_first() -> None:
     found = encode_comparisons(list("abc"), list("xyx"), list("yxy"), ["left", "left", "tie"])
     labels = found.as_labels()

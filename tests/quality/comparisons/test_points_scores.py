@@ -74,3 +74,26 @@ def test_points_beyond_what_any_scores_expect_have_finite_scores() -> None:
 def test_a_table_that_is_none_of_meetings_is_refused(met: np.ndarray) -> None:
     with pytest.raises(ValueError, match="met must be a symmetric table of 2 x 2"):
         scores_of_points(met, np.zeros(2))
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize(
+    ("met", "points", "noise", "said"),
+    [
+        (np.zeros((0, 0)), np.zeros(0), None, "points must be a number for each of some items"),
+        (
+            np.zeros((2, 2)),
+            np.zeros((2, 1)),
+            None,
+            "points must be a number for each of some items",
+        ),
+        (np.zeros((2, 2)), np.array([np.nan, 1.0]), None, "must be finite, got NaN or infinity"),
+        (np.array([[0.0, np.inf], [np.inf, 0.0]]), np.ones(2), None, "must be finite"),
+        (1 - np.eye(2), np.ones(2), np.full((2, 2), np.nan), "must be finite, got NaN or infinity"),
+    ],
+)
+def test_numbers_without_scores_are_refused(
+    met: np.ndarray, points: np.ndarray, noise: np.ndarray | None, said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        scores_of_points(met, points, noise)

@@ -71,3 +71,5 @@ def test_scores_of_any_numbers_are_ranked_and_others_refused() -> None:
         rank_intervals(np.zeros(3), covariance, n_draws=0, rng=rng)
     with pytest.raises(ValueError, match="covariance must be a square table of as many items"):
         rank_intervals(np.zeros(4), covariance, rng=rng)
+    with pytest.raises(ValueError, match="there must be an item or more to rank, got none"):
+        rank_intervals(np.zeros(0), np.zeros((0, 0)), rng=rng)

@@ -5,6 +5,7 @@ from unittest.mock import patch
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -91,6 +92,18 @@ def outcome(tasks: object, workers: list[int]) -> object:
         return rows_of(encode(workers, tasks, ["a"] * len(workers)))  # type: ignore[arg-type]
     except LabelError as error:
         return str(error), error.column, error.row
+
+
+@pytest.mark.parametrize("unit", ["D", "s", "us", "ns"])
+@pytest.mark.parametrize("kind", ["datetime64", "timedelta64"])
+def test_times_are_no_names_in_any_unit(kind: str, unit: str) -> None:
+    """Those in nanoseconds become whole numbers as objects of Python, the others do not."""
+    column = np.array([1, 2]).astype(f"{kind}[{unit}]")
+    with pytest.raises(LabelError, match="task must be all text or all numbers of one type"):
+        encode(["ann", "bob"], column, ["yes", "no"])
+    column[1] = "NaT"
+    with pytest.raises(LabelError, match="task is missing at row 1"):
+        encode(["ann", "bob"], column, ["yes", "no"])
 
 
 def test_a_category_that_no_row_has_is_no_name() -> None:

@@ -317,6 +317,20 @@ def test_an_engine_of_kept_workers_is_that_of_the_kept_labels(
                 assert np.array_equal(getattr(found, name), getattr(part, name))
 
 
+@pytest.mark.refusal
+@pytest.mark.parametrize(
+    "keep", [np.ones(3, dtype=int), np.ones(2, dtype=bool), np.ones(9, dtype=bool)]
+)
+def test_workers_to_keep_are_one_truth_value_each(keep: np.ndarray) -> None:
+    """Ones that are numbers would be places of rows: each row would be the second."""
+    labels = encode(["ann", "bob", "cy", "ann"], [1, 1, 2, 2], list("xyxx"))
+    shards = cut_labels(labels, [0, 1, 2])
+    with pytest.raises(ValueError, match="keep must be 3 truth values, one per worker, got"):
+        LocalEngine(shards).keep_workers(keep)
+    with pytest.raises(ValueError, match="keep must be 2 truth values, one per label, got"):
+        shards[0].keep_labels(np.ones(3, dtype=bool))
+
+
 def itself(shard: LabelShard, _: object) -> LabelShard:
     return shard
 

@@ -101,6 +101,15 @@ def test_a_table_needs_names_where_matrices_or_its_own_cells_are_too_many() -> N
     assert needs_names(encode(np.zeros(20_000), many, many % 9, classes=range(10_000)))
 
 
+@pytest.mark.parametrize("find", [majority_of_named, mmsr_of_named, penalty_of_named])
+def test_a_result_without_a_likelihood_has_a_repr(find: Callable[..., Any]) -> None:
+    found = find(crowd(2)[0])
+    assert found.log_likelihood is None
+    assert repr(found).startswith(
+        f"NamedConsensus({len(found.label)} tasks, {found.tied.sum()} tied"
+    )
+
+
 def test_ten_thousand_classes_are_no_more_work_than_ten() -> None:
     rng = np.random.default_rng(0)
     worker, task = np.divmod(np.arange(4_000), 800)

@@ -197,6 +197,8 @@ def test_a_job_without_machines_is_refused() -> None:
 def test_a_dense_graph_is_refused() -> None:
     with pytest.raises(TypeError, match="SciPy sparse array, got ndarray"):
         semi_matching(np.ones((2, 2)))
+    with pytest.raises(ValueError, match=r"graph must be jobs by machines, got shape \(2,\)"):
+        semi_matching(csr_array(np.ones(2)))
 
 
 def test_the_result_is_read_only() -> None:

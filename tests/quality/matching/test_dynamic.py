@@ -87,6 +87,23 @@ def test_nobody_to_judge_is_refused() -> None:
         matching.highest(np.array([True, False]), np.zeros(2))
 
 
+@pytest.mark.refusal
+@pytest.mark.parametrize(
+    ("judged", "rank"),
+    [
+        (np.ones(1, dtype=bool), np.zeros(2)),
+        (np.ones(2, dtype=bool), np.zeros(1)),
+        (np.ones(3, dtype=bool), np.zeros(3)),
+        (np.ones(2), np.zeros(2)),
+    ],
+)
+def test_all_workers_are_judged_and_ranked(judged: np.ndarray, rank: np.ndarray) -> None:
+    """Loops would read beyond what is too short."""
+    matching = DynamicMatching(encode(["ann", "bob"], [1, 1], ["x", "y"]))
+    with pytest.raises(ValueError, match="judged and rank must be 2 truth values and numbers"):
+        matching.highest(judged, rank)
+
+
 def test_the_same_removals_leave_the_same_loads(rng: np.random.Generator) -> None:
     labels = campaign(rng, 300, 30)
     one, other = DynamicMatching(labels), DynamicMatching(labels)
@@ -134,7 +151,8 @@ def test_the_labels_are_not_changed(rng: np.random.Generator) -> None:
     assert matching.load.max() < 99
 
 
-@pytest.mark.parametrize("worker", [-1, 2, 0])
+@pytest.mark.refusal
+@pytest.mark.parametrize("worker", [-1, 2, 0, 1.0])
 def test_a_worker_who_is_not_there_is_refused(worker: int) -> None:
     matching = DynamicMatching(encode(["ann", "bob"], [1, 1], ["x", "y"]))
     matching.remove(0)

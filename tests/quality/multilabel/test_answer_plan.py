@@ -86,6 +86,25 @@ def test_limits_hold() -> None:
     assert len(plan_answers(CROWD.table, FOUND, budget=0, per_worker=4).task) == 0
 
 
+def test_codes_may_come_in_any_order_and_more_than_once() -> None:
+    tasks, workers = np.array([30, 12, 12, 30, 7]), np.array([5, 3, 5, 1])
+    given = {"budget": 9, "per_worker": 1}
+    one = plan_answers(CROWD.table, FOUND, **given, tasks=tasks, workers=workers)
+    other = plan_answers(
+        CROWD.table, FOUND, **given, tasks=np.unique(tasks), workers=np.unique(workers)
+    )
+    assert len(set(one.task.tolist())) == len(one.task) == 3
+    assert (one.task.tolist(), one.worker.tolist()) == (other.task.tolist(), other.worker.tolist())
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("codes", [np.array([-1]), np.array([60]), np.array([0.0])])
+@pytest.mark.parametrize("name", ["tasks", "workers"])
+def test_codes_of_nobody_are_refused(name: str, codes: np.ndarray) -> None:
+    with pytest.raises(ValueError, match=f"{name} must be codes in"):
+        plan_answers(CROWD.table, FOUND, budget=1, per_worker=1, **{name: codes})
+
+
 @pytest.mark.parametrize(
     ("given", "said"), [((-1, 1), "budget must be >= 0"), ((1, 0), "per_worker must be >= 1")]
 )

@@ -56,6 +56,19 @@ def test_arrays_are_read_only() -> None:
         ),
         ((["a"], ["t"], [["x"]]), {"classes": ["x", "x"]}, "must all differ"),
         ((["a"], ["t"], [["x"]]), {"shown": {"t": ["w"]}}, "shown with task t is not one"),
+        ((["a"], ["t"], [["x"]]), {"shown": {"t": [["x"]]}}, "shown with task t is not one"),
+        (
+            (["a"], ["t"], [["x"]]),
+            {"shown": {"t": "x"}},
+            "what task t showed must be a set .* one str",
+        ),
+        pytest.param(
+            (["a"], ["t"], [["x"]]),
+            {"shown": {"t": 7}},
+            "what task t showed must be a set .* one int",
+            marks=pytest.mark.refusal,
+        ),
+        ((["a"], [1], [["x"]]), {"shown": {"1": ["x"]}}, "shown must name tasks as the answers do"),
         (
             (["a"], ["t"], [["x"]]),
             {"classes": ["x", "y"], "shown": {"t": ["y"]}},
@@ -110,6 +123,9 @@ def test_a_tasks_truth_is_known_for_every_class_or_for_none() -> None:
         ([1], [["q"]], "row 0 .* q is no class"),
         ([1, 2], [["x"]], "equally long"),
         ([1], ["xy"], "must be sets"),
+        ([1], [[["x"]]], r"row 0 .* \['x'\] is no class"),
+        ([1, None], [["x"], ["x"]], "task is missing at row 1"),
+        ([[1]], [["x"]], "task must be a column of text or of numbers"),
     ],
 )
 def test_a_truth_that_cannot_be_used_is_named(task: list, sets: list, said: str) -> None:

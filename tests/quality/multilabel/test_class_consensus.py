@@ -238,3 +238,15 @@ def test_gold_and_groups_fit_the_table() -> None:
         multilabel_consensus(table, gold=np.zeros((2, 1), dtype=np.int8))
     with pytest.raises(ValueError, match="groups must be 1 codes"):
         multilabel_consensus(table, groups=np.zeros(2, dtype=np.int64))
+
+
+def test_gold_of_a_class_that_a_task_did_not_show_is_refused() -> None:
+    """It would count as denied by workers who could not give it."""
+    table = encode_multilabels(
+        ["a", "b"] * 2, ["t", "t", "u", "u"], [["x"], ["x"], ["y"], ["x"]], shown={"t": ["x"]}
+    )
+    gold = np.array([[1, 1], [-1, -1]], dtype=np.int8)
+    with pytest.raises(ValueError, match="no class that its task did not show, got y for task t"):
+        multilabel_consensus(table, gold=gold)
+    gold[0, 1] = -1
+    assert multilabel_consensus(table, gold=gold).classes_of(0).tolist() == [0]

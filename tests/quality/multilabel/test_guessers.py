@@ -104,6 +104,25 @@ def test_no_task_falls_below_its_answers() -> None:
     assert left.min() >= 3
 
 
+def test_a_task_that_has_fewer_answers_already_keeps_them() -> None:
+    """As of labels: of the five, those who answered one of the tasks of two are kept."""
+    one = crowd(2, {"spammer": 5})
+    rows = np.ones(one.table.n_answers, dtype=bool)
+    rows[2 : one.table.task_start[1]] = False  # the first task keeps two answers of five
+    answers = np.flatnonzero(rows)
+    table = encode_multilabels(
+        one.table.worker[answers], one.table.task[answers],
+        [one.table.set_of(answer).tolist() for answer in answers.tolist()],
+        classes=one.table.classes.tolist(),
+    )  # fmt: skip
+    guessers = set(filter_guessers(table).removed.tolist())
+    found = filter_guessers(table, min_answers_per_task=3)
+    asked = set(table.worker[:2].tolist())
+    assert not asked & set(found.removed.tolist())
+    assert asked & guessers
+    assert asked & guessers <= set(found.refused.tolist())
+
+
 def test_nobody_is_removed_from_a_crowd_of_two() -> None:
     table = encode_multilabels(["ann", "bob"] * 40, np.repeat(range(40), 2), [["x"], ["y"]] * 40)
     assert filter_guessers(table).keep.all()

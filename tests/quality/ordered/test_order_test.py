@@ -1,5 +1,6 @@
 """The test of order: what it promises, on simulated crowds and on the shared sets."""
 
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,59 @@ def test_turning_the_order_round_turns_the_result_round(labels: CrowdLabels) -> 
     one, other = order_fit(labels), order_fit(turned)
     assert other.z[::-1] == pytest.approx(one.z, abs=1e-9)
     assert other.lift[::-1] == pytest.approx(one.lift, abs=1e-9)
+
+
+def slow_lift_and_z(labels: CrowdLabels) -> tuple[np.ndarray, np.ndarray]:
+    """Both laws of chance as tables of pairs of classes, summed over all pairs across a boundary."""
+    count, k = labels.counts().astype(float), labels.n_classes
+    count = count[count.sum(axis=1) > 1]
+    n, share = count.sum(axis=1), count.sum(axis=0) / max(count.sum(), 1.0)
+    apart = (count * (n[:, None] - count) / (n - 1)[:, None]).sum() / max(count.sum(), 1.0)
+    each = (1 - np.sqrt(max(1 - apart * k / max(k - 1, 1), 0.0))) / k
+    tables = np.outer(share, share), np.add.outer(share, share) - min(each, share.min())
+    found = np.zeros((2, k - 1))
+    for at in range(k - 1):
+        near = count[:, at] * count[:, at + 1] / (n - 1)
+        across = count[:, : at + 1].sum(axis=1) * count[:, at + 1 :].sum(axis=1) / (n - 1)
+        both = []
+        for table in tables:
+            close = table[at, at + 1]
+            far = table[: at + 1, at + 1 :].sum() - close
+            if not (close > 0 and far > 1e-12):
+                both.append((0.0, 0.0))
+                continue
+            score = near - close / (close + far) * across
+            spread = np.sqrt((score**2).sum())
+            odds = (near.sum() + 0.5) / ((across - near).sum() + 0.5)
+            both.append((np.log(odds * far / close), score.sum() / spread if spread else 0.0))
+        if not min(z for _, z in both) < 0 < max(z for _, z in both):
+            found[:, at] = min(both, key=lambda one: (round(abs(one[1]), 9), abs(one[0])))
+    return found[0], found[1]
+
+
+@QUICK
+@given(crowds())
+def test_lift_and_z_are_of_all_pairs_across_each_boundary(labels: CrowdLabels) -> None:
+    """Oracle: tables of all pairs of classes, which the test itself has no room for."""
+    found, (lift, z) = order_fit(labels), slow_lift_and_z(labels)
+    assert found.lift == pytest.approx(lift, abs=1e-9)
+    assert found.z == pytest.approx(z, abs=1e-9)
+
+
+def test_thousands_of_classes_take_no_table_of_their_pairs() -> None:
+    """Four thousand classes: two tables of their pairs take 256 MB."""
+    rng = np.random.default_rng(0)
+    labels = encode(
+        np.tile([0, 1], 50), np.repeat(np.arange(50), 2), rng.integers(4_000, size=100),
+        classes=range(4_000),
+    )  # fmt: skip
+    tracemalloc.start()
+    try:
+        order_fit(labels)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 50e6
 
 
 def test_an_order_is_shown_and_a_mixed_one_is_contradicted() -> None:

@@ -1,5 +1,6 @@
 """Agreement: Krippendorff's own example, a slow alpha, Wilson's interval."""
 
+import tracemalloc
 from itertools import combinations, permutations
 
 import numpy as np
@@ -101,6 +102,27 @@ def test_values_out_of_range_are_refused() -> None:
 def test_labels_and_gold_of_different_lengths_are_refused() -> None:
     with pytest.raises(ValueError, match="one entry per task"):
         accuracy(np.array([1, 1]), np.array([1]))
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("n", [1, 3])
+def test_a_consensus_of_other_tasks_is_refused(n: int) -> None:
+    labels = encode(["ann", "bob", "ann"], [1, 1, 2], list("xyx"))
+    with pytest.raises(ValueError, match="label must be 2 codes, one per task"):
+        worker_agreement(labels, np.zeros(n, dtype=int))
+
+
+def test_agreement_beyond_chance_takes_no_room_for_classes_that_nobody_gave() -> None:
+    """Twenty thousand tasks by as many classes: a product over all of them takes 1.6 GB."""
+    task = np.arange(20_000)
+    labels = encode(task % 3, task, task % 7, classes=range(20_000))
+    tracemalloc.start()
+    try:
+        agreement_rows(labels)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 50e6
 
 
 @QUICK

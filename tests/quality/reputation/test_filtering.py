@@ -4,6 +4,7 @@ A shrinking crowd against the same numbers of a table made anew.
 """
 
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -212,6 +213,33 @@ def test_progress_is_told_of_every_removal_and_changes_nothing() -> None:
         assert told == [("removals", done, 3) for done in (1, 2, 3)]
         silent = filter_workers(labels, penalty=penalty, n_workers=3)
         assert watched.removed.tobytes() == silent.removed.tobytes()
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize(
+    ("penalty", "message"),
+    [
+        (lambda _: np.ones(2), r"penalty must return 3 numbers, one per worker, got shape \(2,\)"),
+        (
+            lambda _: np.array([1.0, np.nan, 1.0]),
+            "a number for each worker with labels, got NaN for bob",
+        ),
+    ],
+)
+def test_a_penalty_that_is_no_number_per_worker_is_refused(penalty: Any, message: str) -> None:
+    labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("xyxxxy"))
+    with pytest.raises(ValueError, match=message):
+        filter_workers(labels, penalty=penalty, n_workers=1)
+
+
+def test_a_penalty_need_not_be_known_of_workers_who_are_gone() -> None:
+    labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("xyxxxy"))
+
+    def labelled(table: CrowdLabels) -> np.ndarray:
+        return np.where(np.diff(table.worker_start) > 0, 1.0, np.nan)
+
+    given = {"n_workers": 2, "min_labels_per_task": 0}
+    assert len(filter_workers(labels, penalty=labelled, **given).removed) == 2
 
 
 FEW = settings(max_examples=40, deadline=None, derandomize=True)

@@ -6,6 +6,7 @@ Balanced loads against quadratic programming, their certificate, and names that 
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
 from scipy.sparse import csr_array
 from scipy.stats import spearmanr
@@ -60,6 +61,22 @@ def test_conflict_graph_joins_each_label_given_to_its_workers(labels: CrowdLabel
     assert graph.shape == (len(nodes), labels.n_workers)
     assert nodes == [np.flatnonzero(row).tolist() for row in graph.toarray()]
     assert np.flatnonzero(conflict_tasks(labels)).tolist() == sorted(labels_by_task(labels))
+
+
+@QUICK
+@given(crowds(), st.integers(1, 4000))
+def test_the_conflict_graph_does_not_depend_on_classes_that_nobody_gave(
+    labels: CrowdLabels, apart: int
+) -> None:
+    """Of few classes all are gone through at a task, of many those that it was given."""
+    wide = CrowdLabels.from_codes(
+        labels.worker, labels.task, labels.label * np.int64(apart), workers=labels.workers,
+        tasks=labels.tasks, classes=np.arange(apart * labels.n_classes),
+    )  # fmt: skip
+    one, other = conflict_graph(labels), conflict_graph(wide)
+    assert one.shape == other.shape
+    for name in ("indptr", "indices", "data"):
+        assert getattr(one, name).tobytes() == getattr(other, name).tobytes()
 
 
 @QUICK

@@ -81,6 +81,14 @@ def test_the_curve_says_how_each_of_its_points_was_found(rng: np.random.Generato
     assert cut.method == ("lower bound",) * 3
 
 
+def test_rows_of_workers_are_no_wider_than_the_longest(rng: np.random.Generator) -> None:
+    labels = sparse_crowd(rng, 40, 10)
+    wide, narrow = (few_worker_tasks(labels.worker, labels.task_start, most) for most in (900, 2))
+    assert wide.shape == (40, 2)
+    assert wide.tolist() == narrow.tolist()
+    assert few_worker_tasks(labels.worker, labels.task_start, 1).shape == (0, 0)
+
+
 def test_the_bounds_are_sums_of_the_largest_loads() -> None:
     """Four tasks rest on ann, two on bob, one on cy: loads 4, 2, 1, worked out on paper."""
     labels = encode(list("aaaabbc"), range(7), ["x"] * 7)

@@ -94,6 +94,22 @@ def test_boundaries_are_one_fewer_than_classes(n: int) -> None:
         cumulative_band(np.full(4, 0.25), np.zeros(n), np.ones(n))
 
 
+def test_of_one_class_all_is_known() -> None:
+    band = normal_band(np.ones(1), np.ones(1), np.full((1, 1), 0.01), 0.95)
+    assert (band.share.tolist(), band.low.tolist(), band.high.tolist()) == ([1.0], [1.0], [1.0])
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize(
+    ("centre", "covariance"), [(np.ones(3), np.eye(2)), (np.ones(2), np.ones((2, 1)))]
+)
+def test_an_estimate_of_other_classes_is_refused(
+    centre: np.ndarray, covariance: np.ndarray
+) -> None:
+    with pytest.raises(ValueError, match="must be of the same classes, got"):
+        normal_band(np.full(2, 0.5), centre, covariance, 0.95)
+
+
 def test_a_level_out_of_range_is_refused() -> None:
     with pytest.raises(ValueError, match=r"level must be in \(0, 1\)"):
         normal_band(np.full(2, 0.5), np.full(2, 0.5), np.eye(2), 1.0)

@@ -67,6 +67,15 @@ def test_lambda_is_zero_where_the_consensus_points_the_wrong_way() -> None:
     np.testing.assert_allclose(gold_alone(np.array([[1, 7], [6, 2]])), found.share)
 
 
+@pytest.mark.refusal
+@pytest.mark.parametrize(
+    "table", [np.array([3, 4]), np.ones((2, 3), dtype=int), np.array([[5, -1], [0, 2]])]
+)
+def test_gold_alone_is_of_a_table_of_consensus_and_truth(table: np.ndarray) -> None:
+    with pytest.raises(ValueError, match="table must be of consensus and true class"):
+        gold_alone(table)
+
+
 def test_a_sample_of_one_is_refused() -> None:
     with pytest.raises(ValueError, match="2 gold tasks or more, got 1"):
         prediction_powered(np.array([3, 3]), np.array([[1, 0], [0, 0]]))

@@ -90,3 +90,8 @@ def test_what_does_not_fit_is_refused() -> None:
         unmix(said, said, 0.1, weight=np.zeros(1))
     with pytest.raises(ValueError, match="same groups and classes"):
         unmix(said, said, 0.1, share=np.ones(3))
+    for wrong in ({"share": np.array([np.nan, 1.0])}, {"weight": np.array([np.inf])}):
+        with pytest.raises(ValueError, match="must be finite, got NaN or infinity"):
+            unmix(said, said, 0.1, **wrong)
+    with pytest.raises(ValueError, match="must be finite, got NaN or infinity"):
+        unmix(np.array([[np.nan, 0.5]]), said, 0.1)

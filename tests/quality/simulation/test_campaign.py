@@ -126,6 +126,15 @@ def test_sizes_out_of_range_are_refused(
         simulate_campaign(**sizes, rng=rng)
 
 
+def test_more_groups_than_two_letters_name_have_names(rng: np.random.Generator) -> None:
+    campaign = simulate_campaign(
+        n_tasks=710, n_groups=710, n_unlabelled_groups=0, n_gold=0, labels_per_task=1, rng=rng
+    )
+    names = set(campaign.group.tolist())
+    assert len(names) == 710
+    assert {"site-a", "site-z", "site-aa", "site-zz", "site-aaa", "site-aah"} <= names
+
+
 def test_a_small_campaign_without_unlabelled_groups_works(rng: np.random.Generator) -> None:
     campaign = simulate_campaign(
         n_tasks=40, n_groups=4, n_gold=5, n_workers=20, adversaries_per_kind=0,

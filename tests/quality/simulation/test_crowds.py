@@ -1,5 +1,6 @@
 """Simulated crowds: different workers on every task, and workers who do what their kind says."""
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -178,6 +179,13 @@ def test_no_rule_errs_on_fewer_tasks_than_theorem_3_says(rule: Aggregator) -> No
         ({"adversaries": {"random": -1}}, "adversaries must be at most all 4 workers"),
         ({"truth": np.array([0, 2])}, "truth must be 2 class codes below 2"),
         ({"truth": np.array([0])}, "truth must be 2 class codes below 2"),
+        ({"reliability": (0.0, 1.0)}, "reliability must be two numbers > 0 and finite"),
+        ({"reliability": (1.0, float("nan"))}, "reliability must be two numbers > 0 and finite"),
+        pytest.param(
+            {"reliability": (1.0, 2.0, 3.0)},
+            "reliability must be two numbers > 0 and finite",
+            marks=pytest.mark.refusal,
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(
@@ -189,6 +197,19 @@ def test_what_does_not_fit_is_refused(
     } | change  # fmt: skip
     with pytest.raises(ValueError, match=message):
         simulate_crowd(assignment, **arguments)
+
+
+def test_imitators_take_no_room_for_labels_that_they_do_not_copy(rng: np.random.Generator) -> None:
+    """Four hundred of a thousand imitate: a look of each at every label takes 30 MB."""
+    assignment = regular_assignment(n_tasks=20_000, n_workers=1_000, labels_per_task=5, rng=rng)
+    truth = rng.integers(2, size=20_000)
+    tracemalloc.start()
+    try:
+        simulate_crowd(assignment, truth, n_classes=2, adversaries={"copying": 400}, rng=rng)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 20e6
 
 
 def rows_are_different_workers(worker: np.ndarray, labels_per_task: int) -> bool:

@@ -166,6 +166,15 @@ def test_gold_that_is_not_one_code_a_task_is_refused(gold):
         join_voice(majority_vote(labels), np.full((600, 4), 0.25), held_out, gold=gold)
 
 
+@pytest.mark.parametrize("other", [{"n_classes": 3}, {"n_tasks": 700}])
+def test_labels_held_out_of_another_table_are_refused(other):
+    held_out = hold_labels_out(crowd(**other)[0], majority_vote)
+    with pytest.raises(
+        ValueError, match="held_out must be of the labels of the consensus, 600 tasks"
+    ):
+        join_voice(majority_vote(crowd()[0]), np.full((600, 4), 0.25), held_out)
+
+
 def test_fewer_than_two_folds_are_refused():
     with pytest.raises(ValueError, match="n_folds must be >= 2"):
         hold_labels_out(crowd()[0], majority_vote, n_folds=1)

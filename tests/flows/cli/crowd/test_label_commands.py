@@ -99,6 +99,10 @@ def test_aggregate_refuses_a_loss_or_the_ordinal_model_without_an_order(tmp_path
         (["--loss", "squared"], "--loss squared needs --order, the classes in their order"),
         (["--aggregator", "ordinal_crowd"], "--aggregator ordinal_crowd needs --order"),
         (["--order", "none"], "--order must name two classes or more, each once, got 'none'"),
+        (
+            ["--order", "none,mild"],
+            "is not among the classes declared; add the class or mend the row",
+        ),
         (["--order", "none,none"], "--order must name two classes or more, each once"),
     ):
         told = CliRunner().invoke(app, ["aggregate", str(path), *options])

@@ -138,6 +138,28 @@ def test_a_fault_is_one_sentence_with_file_and_row(text: str, said: str, tmp_pat
     assert len(found.stderr.strip().splitlines()) == 1
 
 
+@pytest.mark.parametrize("classes", ["", "a,,b", "a,b,a"])
+def test_classes_that_are_no_list_of_names_are_a_fault_of_the_option(
+    answers: Path, classes: str
+) -> None:
+    told = CliRunner().invoke(app, ["multilabel", str(answers), "--classes", classes])
+    assert told.exit_code == 2
+    assert f"--classes must name classes, each once, as in a,b,c, got {classes!r}" in told.stderr
+
+
+def test_gold_may_be_a_folder_or_a_pattern(answers: Path, tmp_path: Path) -> None:
+    with answers.open(newline="") as file:
+        first = next(csv.DictReader(file))
+    (tmp_path / "gold").mkdir()
+    (tmp_path / "gold" / "1.csv").write_text(f"task,label\n{first['task']},{first['label']}\n")
+    said = [
+        CliRunner().invoke(app, ["multilabel", str(answers), "--gold", str(tmp_path / gold)])
+        for gold in ("gold/1.csv", "gold", "gold/*.csv")
+    ]
+    assert [told.exit_code for told in said] == [0, 0, 0], said[1].output
+    assert len({told.output for told in said}) == 1
+
+
 def test_gold_stands_and_calibrates(answers: Path, tmp_path: Path) -> None:
     gold = tmp_path / "gold.csv"
     known = [f"{task},{'eel|fox' if task % 2 else 'none'}" for task in range(40)]

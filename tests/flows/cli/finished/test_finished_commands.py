@@ -218,6 +218,32 @@ def test_repost_writes_tasks_with_their_data_for_label_studio(
     ]
 
 
+def test_reposts_and_block_lists_read_back_whatever_cells_hold(
+    runs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """A carriage return alone is the end of a line to readers, unless it is quoted."""
+    plan(runs[0], ("h1", "A2"), ("true", "A2"), ("1.0", "A2"))
+    export, output = tmp_path / "batch.csv", tmp_path / "again.csv"
+    export.write_text('HITId,Input.text\n" h1 ","a\rb"\n', newline="")
+    words = ["repost", runs[0], "--format", "mturk", "--export", export]
+    assert invoke(*words, "--output", output).exit_code == 0
+    assert output.read_bytes() == b'"text"\n"a\rb"\n'
+    export.write_text('[{"id": true, "data": {"t": "x"}}, {"id": 1.0, "data": {"t": "y"}}]')
+    words = ["repost", runs[0], "--format", "label-studio", "--export", export]
+    assert invoke(*words, "--output", tmp_path / "again.json").exit_code == 0
+    assert [one["data"]["t"] for one in json.loads((tmp_path / "again.json").read_text())] == list(
+        "xy"
+    )
+    export.write_text('[{"id": true, "data": {"t": "\\ud800"}}]')
+    told = invoke(*words, "--output", tmp_path / "third.json")
+    assert (told.exit_code, type(told.exception)) == (2, SystemExit)
+    assert "batch.csv holds a text that is not Unicode; mend it" in told.stderr
+    change_rows(runs[0] / "workers.parquet", worker={0: "c\rd"}, flagged={0: True})
+    words = ["block", runs[0], "--format", "mturk", "--output", tmp_path / "block.csv"]
+    assert invoke(*words).exit_code == 0
+    assert '"c\rd","Block",' in (tmp_path / "block.csv").read_bytes().decode()
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

@@ -96,6 +96,8 @@ def test_a_deadline_takes_the_option_ahead(rng):
         ({"options": 3, "relative": True}, "options must be 2"),
         ({"options": 2, "bound": 0.0}, "bound, noise, step and deadline must be > 0"),
         ({"options": 2, "deadline": np.nan}, "bound, noise, step and deadline must be > 0"),
+        ({"options": 2, "drift": np.nan}, "drift, base, leak, inhibition and noise must be finite"),
+        ({"options": 2, "noise": np.inf}, "drift, base, leak, inhibition and noise must be finite"),
     ],
 )
 def test_a_wrong_number_is_refused(wrong, sentence, rng):

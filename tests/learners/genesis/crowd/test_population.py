@@ -129,6 +129,31 @@ connect /copy to /labels
     np.testing.assert_allclose(lag, 50 + sim.get("/copy", "copy_time"))
 
 
+def test_in_pairs_each_copies_her_own_model_and_is_asked_her_own_task():
+    record = ran("""
+create task /tasks -n 40
+create honest /model -n 3
+set /model favourite (0, 1, 2) bias 50
+create sybil /copy -n 3
+create recorder /labels
+set /tasks options 3
+connect /tasks to /model
+connect /model to /copy[0:3] -pairs
+connect /copy to /labels
+""").result("/labels")
+    assert len(record.label) == 120
+    assert (record.label == record.worker_row[record.worker]).all()
+    record = ran("""
+create task /tasks -n 5
+create honest /pool -n 5
+create recorder /labels
+connect /tasks[1:4] to /pool[2:5] -pairs
+connect /pool to /labels
+""").result("/labels")
+    asked = zip(record.task_row[record.task], record.worker_row[record.worker], strict=True)
+    assert sorted(asked) == [(1, 2), (2, 3), (3, 4)]
+
+
 def test_who_takes_no_task_unasked_copies_only_what_she_was_asked():
     record = ran("""
 create task /tasks -n 400
@@ -201,6 +226,9 @@ connect /w to /labels
         ("set /pool bound 0", r"bound of /pool\[0\] must be > 0, got 0.0"),
         ("set /pool[3] lapse 2", r"lapse of /pool\[3\] must be in \[0, 1\], got 2.0"),
         ("set /desk labels 9", r"labels of /desk must be in \[1, 8\]"),
+        ("set /tasks truth {uniform 0 2}", r"truth of /tasks\[0\] must be a whole number, got"),
+        ("set /tasks[3] options 2.5", r"options of /tasks\[3\] must be a whole number, got 2.5"),
+        ("set /desk labels {inf}", r"labels of /desk\[0\] must be a whole number, got inf"),
         ("set /tasks truth 7", "truth of /tasks must be one of its options 0 to 2"),
         ("set /tasks options 1", r"options of /tasks must be in \[2, 1000\]"),
         ("set /pool relative 1", "relative of /pool must be 0"),

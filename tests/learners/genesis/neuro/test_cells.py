@@ -174,6 +174,15 @@ def test_a_passive_compartment_relaxes_exactly():
     np.testing.assert_allclose(v, -70 + 20 * np.exp(-time / 20), rtol=1e-12)
 
 
+def test_a_membrane_without_a_leak_is_a_capacitor():
+    sim = Simulation(rng=np.random.default_rng(0))
+    sim.script(
+        "setclock .5\ncreate compartment /c\nset /c Rm {inf} C 2 inject 3\ngraph /c V\nstep 4"
+    )
+    time, v = sim.data("/c", "V")
+    np.testing.assert_allclose(v, -65 + 1.5 * time)
+
+
 def test_an_axon_rests_after_it_has_fired():
     often, seldom = cell(20), cell(20, ms=0.0)
     seldom.set("/soma/axon", refractory=30.0)

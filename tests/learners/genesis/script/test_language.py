@@ -148,6 +148,13 @@ def test_no_script_is_anything_but_run_or_refused(text):
         ("create neutral 9a", "x.g:1: a name must be a letter"),
         ("x = nan_of", "x.g:1: variable 'nan_of' must be set"),
         ("include a b", "x.g:1: include must be followed by one name, got 2"),
+        ("create compartment /c\nset /c C 0\nstep", r"x.g:3: C of /c\[0\] must be > 0, got 0.0"),
+        ("create compartment /c -n 2\nset /c[1] Rm 0\nstep", r"x.g:3: Rm of /c\[1\] must be > 0"),
+        ("create synapse /s\nset /s tau 0\nstep", r"x.g:3: tau of /s\[0\] must be > 0, got 0.0"),
+        ("create compartment /c\nstep\nset /c C 0\nstep", "x.g:4: division by zero"),
+        ("create axon /x\ncreate synapse /s -n 100\nconnect /x to /s -delay 1e9\nstep",
+         "x.g:4: a delay must be at most 999999 steps of 0.01 to 100 rows of synapse, got 100000000000"),
+        ("create axon /x\ncreate synapse /s\nconnect /x to /s -weight nan", "x.g:3: weight must be finite"),
         ("echo\nint n = inf", "x.g:2: cannot convert float infinity to integer"),
     ],
 )  # fmt: skip
@@ -261,6 +268,49 @@ def test_saved_rows_may_be_infinite_or_without_a_value():
     for field in ("deadline", "drift", "bound"):
         np.testing.assert_array_equal(again.get("/w", field), sim.get("/w", field))
     assert said("echo limit {inf} {-inf}") == ["limit inf -inf"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a\\nb", "a\nb", 'say "x"', "p\\", "set {i}", "} {", "{2}", "a\\nb{", "// x", "to", "(1, 2)"],
+)
+def test_a_saved_text_is_read_as_it_was(text):
+    sim = simulation()
+    sim.xform(text)
+    sim.xdialog(text, f"c{text}", default=text)
+    again = Simulation.load(sim.save(), rng=np.random.default_rng(0))
+    (widget,) = again.forms[text].widgets.values()
+    assert (widget.label, widget.command, widget.value) == (text, f"c{text}", text)
+
+
+def test_many_saved_rows_are_read_as_they_were():
+    """A line holds two million characters at most."""
+    sim = simulation()
+    sim.script("create worker /w -n 130_000\nset /w drift {normal 1.6 .3}".replace("_", ""))
+    again = Simulation.load(sim.save(), rng=np.random.default_rng(0))
+    np.testing.assert_array_equal(again.get("/w", "drift"), sim.get("/w", "drift"))
+
+
+@pytest.mark.parametrize(
+    "text", ['say "hi"', "a b", "to", "a\nb", "a\\nb", "a // b", "//c", "x\\ y", "a(b", '"', ""]
+)
+def test_a_form_issues_the_text_that_it_was_given(text):
+    sim = simulation()
+    sim.script("function f(a)\n  echo {a}\nend")
+    sim.xform("form")
+    sim.xdialog("d", "f")
+    sim.forms["form"]["d"].set(text)
+    assert sim.output == [text]
+
+
+def test_a_form_issues_numbers_lists_and_values():
+    sim = simulation()
+    sim.script("n = 4\nfunction f(a)\n  echo {a}\nend")
+    sim.xform("form")
+    sim.xdialog("d", "f")
+    for value in (-5, 2.5, "(1,2)", "{n*2}", "x{n}"):
+        sim.forms["form"]["d"].set(value)
+    assert sim.output == ["-5", "2.5", "(1, 2)", "8", "x4"]
 
 
 def test_a_form_issues_commands_and_shows_what_it_holds():
