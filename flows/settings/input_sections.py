@@ -43,6 +43,11 @@ class GroupSettings(Section):
             raise ValueError('column must not be "task": every task would be its own group')
         if not captures:
             raise ValueError(f"pattern must have a (capturing group), got {self.pattern!r}")
+        if self.pattern is not None and "column" in self.model_fields_set:
+            raise ValueError(
+                "column and pattern must not both be given, as a task has one group: leave out "
+                f"column {self.column!r}, or the pattern"
+            )
         return self
 
 

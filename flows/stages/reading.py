@@ -215,6 +215,12 @@ def _read_sets(
 ) -> Crowd:
     """Read and check answers that hold several classes at once, and gold of sets."""
     name, split = sources.labels.name, str(inputs.several)
+    models = read_models(sources.labels.table)
+    if models:
+        raise TableError(
+            f"{name}: column kind must name no models with input.several, which has no models among workers, "
+            f"got {models[0]!r}; leave the column out to take all for people"
+        )
     answers = read_multilabels(
         sources.labels.table, split=split, nothing=inputs.nothing, classes=classes
     )

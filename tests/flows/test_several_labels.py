@@ -309,6 +309,22 @@ def test_a_task_that_the_task_tables_lack_is_named(crowd: Path, tmp_path: Path) 
         run_pipeline(load_settings(path))
 
 
+def test_workers_who_are_called_models_are_not_taken_for_people(
+    crowd: Path, tmp_path: Path
+) -> None:
+    path = campaign(crowd, tmp_path)
+    labels = path.parent / "labels.csv"
+    header, *rows = labels.read_text("utf-8").splitlines()
+    judge = rows[0].split(",")[0]
+    kinds = ("model" if row.startswith(f"{judge},") else "person" for row in rows)
+    table = [f"{header},kind", *(f"{row},{kind}" for row, kind in zip(rows, kinds, strict=True))]
+    labels.write_text("\n".join(table) + "\n", encoding="utf-8")
+    with pytest.raises(TableError, match=f"column kind must name no models .+ got '{judge}'"):
+        run_pipeline(load_settings(path))
+    labels.write_text("\n".join(table).replace(",model", ",person") + "\n", encoding="utf-8")
+    assert not run_pipeline(load_settings(path)).unchanged
+
+
 def test_what_init_proposes_runs(crowd: Path, tmp_path: Path) -> None:
     shutil.copytree(crowd, tmp_path / "c")
     folder, output = tmp_path / "c", str(tmp_path / "c" / "proposed.toml")

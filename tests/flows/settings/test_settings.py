@@ -91,6 +91,10 @@ def test_the_budget_names_its_unit(tmp_path: Path) -> None:
             "use_gold is for dawid_skene, hierarchical_dawid_skene, mace, one_coin_dawid_skene",
         ),
         (MINIMAL + '[groups]\npattern = "x"\n', "pattern must have a (capturing group), got 'x'"),
+        (
+            MINIMAL + '[groups]\npattern = "(x)"\ncolumn = "site"\n',
+            "column and pattern must not both be given",
+        ),
         ('name = "c"\n', "input must be given"),
         (MINIMAL + "[privacy]\nepsilom = 4.0\n", "'privacy.epsilom'; did you mean 'epsilon'?"),
         ('name = "a/b"\n[input]\nlabels = "l"\n', "name: must be letters, digits, dots"),
