@@ -379,7 +379,7 @@ def _ledger_error(message: str) -> Exception:
 
 def open_text(path: Path) -> TextIO:
     """Open a text file, plain or gzipped (``*.gz``), without its mark: UTF-8, or what the mark says."""
-    opener = gzip.open if path.suffix == ".gz" else open
+    opener = gzip.open if path.suffix.lower() == ".gz" else open
     with opener(path, "rb") as file:
         encoding = encoding_by_mark(file.read(4)) or "utf-8"
     return opener(path, "rt", encoding=encoding, newline="")

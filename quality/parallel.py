@@ -34,6 +34,7 @@ from jaxtyping import Int64
 from llvmlite import ir
 from numba import config, njit, types
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, InTreeCacheLocator
+from numba.core.runtime.nrt import rtsys
 from numba.extending import intrinsic
 
 __all__ = [
@@ -206,8 +207,19 @@ def _numba_cache(folder: str) -> type[FunctionCache]:
         def ensure_cache_path(self) -> None:
             pass
 
-    form = type("Form", (CompileResultCacheImpl,), {"_locator_classes": [Folder]})
-    return type("FolderCache", (FunctionCache,), {"_impl_class": form})
+    class Form(CompileResultCacheImpl):
+        _locator_classes = [Folder]  # noqa: RUF012 - numba declares it on instances
+
+    class FolderCache(FunctionCache):
+        _impl_class = Form
+
+        def load_overload(self, signature: Any, context: Any) -> Any:
+            # what is loaded calls numba's runtime; numba would first import all that it compiles with
+            rtsys.initialize(context)
+            with self._guard_against_spurious_io_errors():
+                return self._load_overload(signature, context)
+
+    return FolderCache
 
 
 class _KernelCache:

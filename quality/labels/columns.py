@@ -136,9 +136,16 @@ def factorize(
         message = f"{name} must be all text or all numbers of one type, got {found}"
         raise LabelError(f"{message}: convert the column first", column=name)
     names.sort()
+    sorted_names = np.array(names)
+    if isinstance(names[0], int) and sorted_names.dtype.kind not in "biu":
+        raise LabelError(  # as doubles two of them could be one
+            f"{name} must be integers of 64 bits, all of which are signed or none, got {names[0]} to "
+            f"{names[-1]}: give them as text",
+            column=name,
+        )
     code = {entry: position for position, entry in enumerate(names)}
     codes = np.fromiter(map(code.__getitem__, values), dtype=np.int64, count=len(values))
-    return codes, np.array(names)
+    return codes, sorted_names
 
 
 def _factorize_numbers(

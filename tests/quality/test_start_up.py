@@ -77,6 +77,16 @@ print(len(kernels) > 5, any(kernels.values()))
     assert run(code) == "True False\n"
 
 
+def test_a_kept_kernel_is_loaded_without_what_compiles_it() -> None:
+    code = """
+import sys, quality
+quality.soft_penalty(quality.encode(["ann", "bob"] * 3, [1, 1, 2, 2, 3, 3], list("xyxxyy")))
+print("numba.np.linalg" in sys.modules)
+"""
+    run(code)  # compiled and kept, if they are not yet
+    assert run(code) == "False\n"
+
+
 def names_in(path: Path) -> set[str]:
     """The names that a file's code uses, without what its docstrings show."""
     nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))

@@ -168,12 +168,12 @@ def test_a_score_without_an_order_is_the_lowest():
 
 
 @pytest.mark.refusal
-@pytest.mark.refusal
 def test_whole_scores_that_differ_by_one_are_told_apart_whatever_their_size():
     score = 2**53 + np.array([1, 0, 1, 0])
     assert Auc(2, 2).value(score, np.array([True, False, True, False])) == 1.0
 
 
+@pytest.mark.refusal
 def test_scores_and_classes_that_do_not_fit_are_refused():
     for score, positive in [(np.zeros(2), np.ones(3, bool)), (np.zeros(2), np.ones(2))]:
         with pytest.raises(ValueError, match="one boolean per record"):

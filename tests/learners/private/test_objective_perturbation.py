@@ -322,6 +322,7 @@ def test_no_cell_and_no_code_is_refused(odd):
     assert MECHANISM.event(training_query(x, y, dataset="toy")) == MECHANISM.event(read)
 
 
+@pytest.mark.refusal
 def test_a_cell_too_large_for_a_double_is_read_as_0():
     """Refused after it was paid, a training would reveal that there is one."""
     x, y = np.array([[0.3], [0.0], [-0.4], [0.2]]), np.array([0, 1, 1, 0])

@@ -170,6 +170,7 @@ def test_cells_that_are_not_finite_count_as_zero():
     assert np.isnan(x[0, 0])
 
 
+@pytest.mark.refusal
 def test_a_cell_too_large_for_a_double_counts_as_zero():
     x = np.zeros((3, 2), dtype=np.longdouble)
     x[0], x[1, 0] = 0.5, np.longdouble("1e3000")

@@ -106,6 +106,15 @@ def test_times_are_no_names_in_any_unit(kind: str, unit: str) -> None:
         encode(["ann", "bob"], column, ["yes", "no"])
 
 
+@pytest.mark.parametrize("names", [[-1, 2**63, 2**63 + 1], [0, 2**64]])
+def test_integers_that_no_kind_of_64_bits_holds_are_refused(names: list[int]) -> None:
+    """As doubles two of them could be one."""
+    with pytest.raises(LabelError, match=f"task must be integers of 64 bits.+ got {names[0]} to"):
+        encode(list("abc")[: len(names)], names, list("xyx")[: len(names)])
+    many = [2**63, 2**64 - 1]
+    assert encode(["a", "b"], many, ["x", "y"]).tasks.tolist() == many
+
+
 def test_a_category_that_no_row_has_is_no_name() -> None:
     column = pd.Series(["t1", "t1"], dtype=pd.CategoricalDtype(["t9", "t1"]))
     assert encode(["ann", "bob"], column, ["yes", "no"]).tasks.tolist() == ["t1"]
