@@ -218,6 +218,6 @@ def penalized_risks(
 
 
 def _check_over(over: object) -> None:
-    """Raise ValueError unless it is one of the two."""
+    """Raise ValueError unless `over` is "partitions" or "cells"."""
     if over not in ("partitions", "cells"):
         raise ValueError(f"over must be 'partitions' or 'cells', got {over!r}")

@@ -149,7 +149,7 @@ def labels_of(y: Any, n: int) -> list[Hashable]:
 
 
 def _is_missing(label: Any) -> bool:
-    """Whether it is None, -1 or NaN, or pandas' NA, which does not say whether it equals anything."""
+    """Return whether a label is None, -1, NaN or pandas' NA, of which no comparison is true or false."""
     try:
         return bool(label in (None, -1) or (isinstance(label, float) and label != label))
     except TypeError:
