@@ -14,15 +14,9 @@ import numpy as np
 from benchmarks.peers.crowdkit_labels import PEERS, Answer, ask_crowdkit
 from benchmarks.publish import publish
 from benchmarks.quality.crowd_sets import DATA, FAMILIES, read_set, right
-from quality import CrowdLabels, ebcc, glad, mmsr
-from quality.choice.automatic import (
-    CANDIDATES,
-    ENOUGH,
-    Candidate,
-    held_folds,
-    meanings,
-    scored_folds,
-)
+from quality import CrowdLabels, auto, ebcc, glad, mmsr
+from quality.choice.automatic import CANDIDATES, ENOUGH, Candidate
+from quality.choice.held_out_labels import held_of_sizes, meanings, scored_folds
 
 N_FOLDS = 10
 SECONDS = 20  # of CPU, of a fit of crowd-kit's on the largest sets
@@ -132,6 +126,7 @@ def look_at(name: str) -> Found:
         weight = weights(np.stack([log_p[reading][name] for name in names]), weigh)
         pool = sum(share * posteriors[one] for share, one in zip(weight, names, strict=True))
         chosen[reading, which, weigh] = right(np.asarray(pool), gold)
+    chosen[SHIPPED] = right(auto(labels).posterior, gold)
     single = {one: right(posterior, gold) for one, posterior in posteriors.items()}
     return Found(single, chosen, ask_crowdkit(labels, SECONDS), gold)
 
@@ -143,7 +138,7 @@ def predicted(
     nothing = np.zeros(labels.n_tasks)
     found = {reading: dict.fromkeys(candidates, nothing) for reading in READINGS}
     fold = scored_folds(labels, N_FOLDS)
-    for number in range(held_folds(fold, ENOUGH)):
+    for number in range(held_of_sizes(np.bincount(fold[fold >= 0]), ENOUGH)):
         out = fold == number
         rest, task = labels.keep_labels(~out), labels.task[out]
         for name, fit in candidates.items():

@@ -26,14 +26,8 @@ from quality import (
     regular_assignment,
     simulate_crowd,
 )
-from quality.choice.automatic import (
-    CANDIDATES,
-    ENOUGH,
-    Candidate,
-    InPasses,
-    hold_out,
-    predict_held_out,
-)
+from quality.choice.automatic import CANDIDATES, ENOUGH, Candidate, InPasses, hold_out
+from quality.choice.held_out_labels import predict_held_out, right_of
 
 SIZES = (400_000,)  # larger ones take minutes
 WORKERS_EACH = 400  # labels
@@ -95,7 +89,10 @@ def scored(
     scores, _, _ = hold_out(
         labels,
         candidates,
-        lambda out, fitted: predict_held_out(labels, out, fitted.posterior),
+        lambda out, fitted: (
+            predict_held_out(labels, out, fitted.posterior),
+            right_of(labels, fitted.posterior),
+        ),
         10,
         ENOUGH,
         None,

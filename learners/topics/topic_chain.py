@@ -14,7 +14,6 @@ from learners.topics.block_move import block_move, fill_topics, propose
 from learners.topics.concept_slots import PathTable
 from learners.topics.level_law import draw_tau
 from learners.topics.path_step import draw_path
-from learners.topics.stick_orders import shuffle_orders, sort_orders
 from learners.topics.topic_counts import (
     Assignment,
     Counts,
@@ -25,6 +24,8 @@ from learners.topics.topic_counts import (
     log_joint,
     refresh_row,
     remove_words,
+    shuffle_orders,
+    sort_orders,
 )
 from quality.parallel import kernel  # the decorator alone: it knows no label
 

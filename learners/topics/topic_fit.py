@@ -9,9 +9,16 @@ from jaxtyping import Bool, Int
 from learners.topics.concept_slots import PathTable, Slots
 from learners.topics.flat_start import flat_topics
 from learners.topics.held_out_words import Sample, sample_of
-from learners.topics.stick_orders import sort_orders
 from learners.topics.topic_chain import Moves, place, sweep
-from learners.topics.topic_counts import Assignment, Counts, Documents, Law, count, log_joint
+from learners.topics.topic_counts import (
+    Assignment,
+    Counts,
+    Documents,
+    Law,
+    count,
+    log_joint,
+    sort_orders,
+)
 
 __all__ = ["Chain", "Schedule", "Start", "go_on", "learn"]
 

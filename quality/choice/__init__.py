@@ -10,7 +10,8 @@
 array([0, 1], dtype=int16)
 """
 
-from quality.choice.automatic import Auto, auto, folds, meanings
+from quality.choice.automatic import Auto, auto
+from quality.choice.held_out_labels import folds, meanings
 from quality.choice.named_pool import NamedAuto, auto_of_named
 from quality.choice.sharded_automatic import (
     AutoByShards,

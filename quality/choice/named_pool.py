@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float64, Int, Int16
 
 from quality.aggregation import Result
 from quality.choice.automatic import CANDIDATES, ENOUGH, InPasses, Score, check_choice, hold_out
+from quality.choice.held_out_labels import PSEUDO_LABELS, log_right, right_of
 from quality.labels import CrowdLabels, NamedPosterior, of_voters
 from quality.many_classes import (
     NamedConsensus,
@@ -34,7 +35,6 @@ NAMED_CANDIDATES: Mapping[str, Callable[[CrowdLabels], NamedConsensus]] = {
     "one_coin_dawid_skene": InPasses(one_coin_of_named),
     "mace": InPasses(mace_of_named),
 }
-PSEUDO_LABELS = 2.0  # of the crowd's share of right ones, beside each worker's own
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -94,8 +94,9 @@ def auto_of_named(
     check_choice(NAMED_CANDIDATES, n_folds, enough)
     labels = labels.merge_workers(groups)
 
-    def predict(out: np.ndarray, fitted: NamedConsensus) -> np.ndarray:
-        return _log_chance(labels, out, fitted.posterior)
+    def predict(out: np.ndarray, fitted: NamedConsensus) -> tuple[np.ndarray, np.ndarray]:
+        right = right_of(labels, fitted.posterior)
+        return _log_chance(out, right, labels.n_classes), right
 
     scores, n_held_out, begins = hold_out(
         labels, NAMED_CANDIDATES, predict, n_folds, enough, progress
@@ -114,15 +115,12 @@ def auto_of_named(
 
 
 def _log_chance(
-    labels: CrowdLabels, out: Bool[np.ndarray, " labels"], posterior: NamedPosterior
+    out: Bool[np.ndarray, " labels"], right: Float64[np.ndarray, " labels"], n_classes: int
 ) -> Float64[np.ndarray, " held"]:
     """Return the log-probability of each label held out."""
-    p, n_classes = posterior[labels.task, labels.label], labels.n_classes
     n_kept = np.count_nonzero(~out)
-    right = (p[~out].sum() + 1.0) / (n_kept + n_classes)  # a label nobody gives stays possible
-    wrong = (1.0 - right) / max(n_classes - 1, 1)
-    found: np.ndarray = np.log(p[out] * right + (1.0 - p[out]) * wrong)
-    return found
+    share = (right[~out].sum() + 1.0) / (n_kept + n_classes)  # a label nobody gives stays possible
+    return log_right(right[out], np.full(np.count_nonzero(out), share), n_classes)
 
 
 def _mixture(parts: list[tuple[float, NamedPosterior]]) -> NamedPosterior:

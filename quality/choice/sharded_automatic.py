@@ -38,14 +38,21 @@ from quality.choice.automatic import (
     SOON,
     Auto,
     Score,
+    check_choice,
+    contends,
+    scores_of,
+    sobered,
+)
+from quality.choice.held_out_labels import (
     answers_given,
     constant_workers,
-    contends,
     dealt,
     held_of_sizes,
     log_chances,
+    log_of_classes,
+    log_right,
     meanings_of,
-    scores_of,
+    right_shares,
 )
 from quality.labels import Engine, LabelShard, Sums, of_voters
 from quality.reputation import soft_penalty_by_shards
@@ -184,10 +191,7 @@ def auto_by_shards(
     >>> auto_by_shards(LocalEngine(cut_labels(labels, [0, 1, 2]))).n_held_out
     6
     """
-    if not n_folds >= 2:
-        raise ValueError(f"n_folds must be >= 2, got n_folds={n_folds}")
-    if not enough >= 1:
-        raise ValueError(f"enough must be >= 1, got enough={enough}")
+    check_choice(FITS, n_folds, enough)
     dealing, sizes = _dealing(engine, n_folds)
     held = held_of_sizes(sizes, enough)
     n_held_out = int(sizes[:held].sum())
@@ -269,13 +273,24 @@ def _dealing(engine: Engine, n_folds: int) -> tuple[Dealing, Int64[np.ndarray, "
     return dealing, np.trim_zeros(sizes, "b")
 
 
-Predicting = tuple[Posterior, Any, np.ndarray]  # of a shard, from a belief, and what labels mean
+class Predicting(NamedTuple):
+    """How a candidate predicts a shard's labels held out.
+
+    Its posterior there is ``posterior(shard, belief)``; `meaning` is what a label means, `share` each
+    worker's of right labels.
+    """
+
+    posterior: Posterior
+    belief: Any
+    meaning: Float64[np.ndarray, "classes classes"]
+    share: Float64[np.ndarray, " workers"]
 
 
 def _meant(rest: Engine, found: ShardFit) -> Predicting:
     """Return how a candidate predicts labels that are held out."""
-    (given,) = rest.add_up(_answers_given, found[:2])
-    return found.posterior, found.belief, np.mean(meanings_of(given), axis=0)
+    given, right, n_labels = rest.add_up(_answers_given, found[:2])
+    meaning = np.mean(meanings_of(given), axis=0)
+    return Predicting(*found[:2], meaning, right_shares(right, n_labels, len(given)))
 
 
 def _scores_by_shards(
@@ -284,11 +299,16 @@ def _scores_by_shards(
     """Return the candidates' scores, from what each predicts in each fold held out."""
     zeros = np.zeros((len(SHARDED), len(SHARDED)))
     total, behind, squares = zeros[0], zeros, zeros
+    ahead, ahead_squares = np.zeros((2, 2, len(SHARDED)))
     if asked:
         by_fold = [[one[name] for name in SHARDED] for one in asked]
-        total, behind, squares = engine.add_up(_predicted, (dealing, by_fold))
+        (by_class,) = engine.add_up(_classes_kept, (dealing, len(asked)))
+        total, behind, squares, ahead, ahead_squares = engine.add_up(
+            _predicted, (dealing, by_fold, np.apply_along_axis(log_of_classes, 1, by_class))
+        )
     best = int(np.argmax(total))
-    return scores_of(SHARDED, total, behind[best], squares[best], n_held_out)
+    scores = scores_of(SHARDED, total, behind[best], squares[best], n_held_out)
+    return sobered(scores, ahead, ahead_squares)
 
 
 def _posterior_of_pool(
@@ -333,11 +353,24 @@ def _without_fold(shard: LabelShard, fold: int, dealing: Dealing) -> LabelShard:
 
 
 def _answers_given(shard: LabelShard, asked: tuple[Posterior, Any]) -> Sums:
-    """Return what a shard adds to :func:`answers_given`."""
+    """Return what a shard adds to :func:`answers_given`, and each worker's right labels and labels."""
     posterior, belief = asked
     nobody = np.zeros(shard.n_labels, dtype=np.bool_)
     believed = _read_only(posterior(shard, belief))
-    return (answers_given(_task_of(shard), shard.label, nobody, believed),)
+    right = np.bincount(shard.worker, believed[shard.task, shard.label], shard.n_workers)
+    n_labels = np.bincount(shard.worker, minlength=shard.n_workers)
+    return answers_given(_task_of(shard), shard.label, nobody, believed), right, n_labels
+
+
+def _classes_kept(shard: LabelShard, asked: tuple[Dealing, int]) -> Sums:
+    """Return how many labels each class has without each fold."""
+    dealing, held = asked
+    fold = dealing.fold(shard)
+    counts = [
+        np.bincount(shard.label[fold != number], minlength=shard.n_classes)
+        for number in range(held)
+    ]
+    return (np.stack(counts),)
 
 
 def _answers_of_workers(shard: LabelShard, asked: tuple[Posterior, Any]) -> Sums:
@@ -350,19 +383,34 @@ def _answers_of_workers(shard: LabelShard, asked: tuple[Posterior, Any]) -> Sums
     return (np.stack(counts, axis=1).reshape(n_workers, n_classes, n_classes),)
 
 
-def _predicted(shard: LabelShard, asked: tuple[Dealing, list[list[Predicting]]]) -> Sums:
-    """Return sums of the held-out labels' log-likelihoods, of their differences, and of these squared."""
-    dealing, by_fold = asked
+def _predicted(
+    shard: LabelShard,
+    asked: tuple[Dealing, list[list[Predicting]], Float64[np.ndarray, "folds classes"]],
+) -> Sums:
+    """Return sums of the held-out labels' log-likelihoods, of their differences, and of these squared.
+
+    The last two are of what :func:`sobered` asks for.
+    """
+    dealing, by_fold, of_classes = asked
     fold, task = dealing.fold(shard), _task_of(shard)
-    log_p = np.zeros((len(by_fold[0]), shard.n_tasks))  # summed over a task's held-out labels
+    # summed over a task's held-out labels
+    log_p, by_worker = np.zeros((2, len(by_fold[0]), shard.n_tasks))
+    by_class = np.zeros(shard.n_tasks)
     for number, candidates in enumerate(by_fold):
         out = fold == number
         rest = shard.keep_labels(~out)
-        for place, (posterior, belief, meaning) in enumerate(candidates):
-            believed = _read_only(posterior(rest, belief))
-            found = log_chances(task, shard.label, out, believed, meaning)
-            log_p[place] += np.bincount(task[out], found, shard.n_tasks)
+        given, asked_of = shard.label[out], task[out]
+        by_class += np.bincount(asked_of, of_classes[number][given], shard.n_tasks)
+        for place, one in enumerate(candidates):
+            believed = _read_only(one.posterior(rest, one.belief))
+            found = log_chances(task, shard.label, out, believed, one.meaning)
+            hers = log_right(
+                believed[asked_of, given], one.share[shard.worker[out]], shard.n_classes
+            )
+            log_p[place] += np.bincount(asked_of, found, shard.n_tasks)
+            by_worker[place] += np.bincount(asked_of, hers, shard.n_tasks)
     apart = (one - log_p for one in log_p)
     sums = [(one.sum(axis=1), (one**2).sum(axis=1)) for one in apart]
     behind, squares = map(np.array, zip(*sums, strict=True))
-    return log_p.sum(axis=1), behind, squares
+    ahead = by_worker - np.stack([by_class, by_worker[0]])[:, np.newaxis]
+    return log_p.sum(axis=1), behind, squares, ahead.sum(axis=2), (ahead**2).sum(axis=2)

@@ -16,7 +16,8 @@ from quality import (
     regular_assignment,
     simulate_crowd,
 )
-from quality.choice.automatic import CANDIDATES, InPasses, auto, folds, predict_held_out
+from quality.choice.automatic import CANDIDATES, InPasses, auto
+from quality.choice.held_out_labels import folds, predict_held_out
 from tests.quality.labels.strategies import crowds
 
 QUICK = settings(max_examples=40, deadline=None, derandomize=True)
@@ -122,6 +123,55 @@ def test_workers_who_always_give_one_class_do_not_capture_the_choice(seed: int) 
     known = truth[labels.tasks]
     best = max(np.mean(rule(labels).label == known) for rule in (majority_vote, dawid_skene))
     assert np.mean(auto(labels).label == known) >= best - 0.01
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("seed", range(3))
+def test_who_hardly_knows_the_answers_is_taken_by_the_vote(n_classes: int, seed: int) -> None:
+    """Fits of workers differ by luck there, and are sure of it: seven points were lost."""
+    labels, truth = hardly_knowing(0.12, n_classes, seed)
+    found = auto(labels)
+    assert found.chosen == "majority_vote"
+    vote = majority_vote(labels).posterior
+    assert right(found.posterior, truth) > right(vote, truth) - 2.0
+    assert right(dawid_skene(labels).posterior, truth) < right(vote, truth) - 3.0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_few_who_know_are_not_left_to_the_vote(seed: int) -> None:
+    """Nor are they where as many are contrary as to leave votes of two classes hardly alike."""
+    labels, truth = hardly_knowing(np.repeat([0.9, 0.0], [20, 80]), 3, seed)
+    assert (
+        right(auto(labels).posterior, truth) > right(majority_vote(labels).posterior, truth) + 5.0
+    )
+    contrary, truth = crowd_of(np.random.default_rng(seed), malicious=10)
+    assert right(auto(contrary).posterior, truth) > 97.0
+    assert right(majority_vote(contrary).posterior, truth) < 75.0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_crowd_that_knows_loses_no_candidate_to_the_vote(seed: int) -> None:
+    """Workers predict their own labels far better than classes do: weights are those of the scores alone."""
+    labels, _ = hardly_knowing(0.6, 3, seed)
+    scores = auto(labels, enough=100).scores
+    z = np.array([score.behind / score.behind_error if score.behind else 0.0 for score in scores])
+    weight = np.exp(-(z**2) / 2)
+    weight[weight < 1e-6 * weight.sum()] = 0.0
+    assert np.array([score.weight for score in scores]) == pytest.approx(weight / weight.sum())
+    assert weight[0] > 0 or weight[1:].any()
+
+
+def hardly_knowing(
+    skill: float | np.ndarray, n_classes: int, seed: int
+) -> tuple[CrowdLabels, np.ndarray]:
+    """100 workers who give the truth as often as `skill` says and else guess, 5 labels a task."""
+    rng = np.random.default_rng(seed)
+    asked = regular_assignment(n_tasks=1000, n_workers=100, labels_per_task=5, rng=rng)
+    truth = rng.integers(n_classes, size=1000)
+    hers = np.broadcast_to(skill, 100)[asked.worker]
+    knows, guessed = rng.random(5000) < hers, rng.integers(n_classes, size=5000)
+    given_labels = np.where(knows, truth[asked.task], guessed)
+    return encode(asked.worker, asked.task, given_labels), truth
 
 
 def test_labels_of_workers_of_one_class_are_fitted_to_and_not_predicted() -> None:

@@ -4,6 +4,7 @@ import numpy as np
 
 from quality import encode, majority_vote
 from quality.choice.automatic import CANDIDATES
+from quality.choice.held_out_labels import right_of
 from quality.choice.named_pool import NAMED_CANDIDATES, _log_chance, auto_of_named
 from quality.labels import CrowdLabels
 from quality.many_classes import majority_of_named
@@ -47,7 +48,8 @@ def test_a_held_out_label_is_predicted_by_the_crowd_s_share_of_right_ones() -> N
     even = np.full((7, 7), (1 - right) / 6)
     np.fill_diagonal(even, right)
     expected = np.log((table[labels.task[out]] @ even)[np.arange(out.sum()), labels.label[out]])
-    np.testing.assert_allclose(_log_chance(labels, out, posterior), expected)
+    found = _log_chance(out, right_of(labels, posterior), 7)
+    np.testing.assert_allclose(found, expected)
 
 
 def test_groups_vote_once() -> None:

@@ -62,6 +62,16 @@ def test_the_pool_is_the_whole_tables(n_shards: int, enough: int, rng: np.random
     assert whole.chosen == expected.chosen
 
 
+def test_a_crowd_that_hardly_knows_is_left_to_the_vote_as_of_the_whole_table(
+    rng: np.random.Generator,
+) -> None:
+    labels = crowd_of(rng, random=28)
+    found = auto_by_shards(cut_at(labels, CUT_IN[5]))
+    expected = auto(labels, candidates=THE_SAME)
+    assert found.chosen == expected.chosen == "majority_vote"
+    check_scores(found, expected)
+
+
 def test_first_looks_are_the_whole_tables_and_contenders_go_on_from_them(
     rng: np.random.Generator,
 ) -> None:

@@ -7,8 +7,15 @@ from scipy.sparse import csr_array
 from scipy.special import betaln
 
 from learners.topics.concept_slots import Slots
-from learners.topics.stick_orders import shuffle_orders, sort_orders, swap_log_ratio
-from learners.topics.topic_counts import Counts, documents_of, law_of, refresh_row
+from learners.topics.topic_counts import (
+    Counts,
+    documents_of,
+    law_of,
+    refresh_row,
+    shuffle_orders,
+    sort_orders,
+    swap_log_ratio,
+)
 
 EACH = pytest.mark.parametrize("closed", [False, True], ids=["open", "closed"])
 
