@@ -145,6 +145,7 @@ class PairwiseRiskClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if self.metric == "precomputed":
             check_dissimilarities(x)
         rng = np.random.default_rng(self.random_state)
+        self._forget_choice()
         n_clusters = self._chosen(x, rng) if self.n_clusters == "auto" else int(self.n_clusters)
         n_learn = len(x) - int(self.holdout * len(x))
         order = rng.permutation(len(x))
@@ -217,6 +218,11 @@ class PairwiseRiskClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         )
         self.selection_table_ = chosen.table
         return chosen.n_clusters
+
+    def _forget_choice(self) -> None:
+        """Leave nothing of how an earlier fit came to its number of clusters."""
+        for name in ("penalized_risk_", "selection_table_"):
+            self.__dict__.pop(name, None)
 
     def _check(self, n: int) -> None:
         """Raise ValueError on the first parameter that does not fit."""

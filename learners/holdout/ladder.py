@@ -11,12 +11,14 @@ import math
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import gammaln
+from scipy.special import betaln
 
 from learners.bounds import check_level
 from learners.holdout.thresholdout import check_kind, clamped
 
 __all__ = ["best_step", "climb", "ladder_error"]
+
+LEAST_STEP = 1e-9  # the leaderboard has twelve digits
 
 
 def climb(best: float | None, loss: Float[np.ndarray, " records"], *, step: float) -> float:
@@ -80,7 +82,7 @@ def ladder_error(step: float, *, n: int | np.integer, n_models: int, level: floa
     Parameters
     ----------
     step
-        In (0, 1].
+        In [1e-9, 1].
     n
         Records in the holdout, >= 1.
     n_models
@@ -121,7 +123,8 @@ def ladder_error(step: float, *, n: int | np.integer, n_models: int, level: floa
     if not (n >= 1 and n_models >= 1):
         raise ValueError(f"n and n_models must be >= 1, got n={n} n_models={n_models}")
     values = math.floor(1 / step + 0.5) + 1
-    log_count = gammaln(n_models + values) - gammaln(values + 1) - gammaln(n_models)
+    # by the beta function, in which the two large logarithms of a small step do not cancel
+    log_count = -math.log(values) - betaln(values, n_models)
     return step + math.sqrt((math.log(2 / (1 - level)) + float(log_count)) / (2 * n))
 
 
@@ -138,5 +141,5 @@ def best_step(*, n: int | np.integer, n_models: int, level: float) -> float:
 
 
 def _check_step(step: float) -> None:
-    if not 0 < step <= 1:
-        raise ValueError(f"step must be in (0, 1], got step={step}")
+    if not LEAST_STEP <= step <= 1:
+        raise ValueError(f"step must be in [{LEAST_STEP}, 1], got step={step}")

@@ -104,6 +104,8 @@ class _PotentialMachine(BaseEstimator):  # type: ignore[misc]
     def _choose_landmarks(self, row: Float[np.ndarray, "rows features"]) -> None:
         """Choose the columns, and what their kernel takes from them."""
         if self.kernel == "precomputed":
+            for name in ("landmarks_", "kernel_params_"):
+                self.__dict__.pop(name, None)  # an earlier fit may have had them
             return
         count = self._n_columns(len(row))
         random = check_random_state(self.random_state)

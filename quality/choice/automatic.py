@@ -345,7 +345,8 @@ def scores_of(
 ) -> tuple[Score, ...]:
     """Return the scores of log-likelihoods, of how far they are behind the best, and of its squares."""
     if not n_held_out:
-        return tuple(Score(name, *[np.nan] * 3, float(name == names[0])) for name in names)
+        nan = np.nan
+        return tuple(Score(name, nan, nan, nan, float(name == names[0])) for name in names)
     error = np.sqrt(squares)
     z = np.divide(behind, error, out=np.zeros(len(names)), where=error > 0)
     weight = _worth_a_fit(np.exp(-(z**2) / 2))

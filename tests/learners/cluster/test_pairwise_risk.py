@@ -88,6 +88,17 @@ def test_too_few_rows_left_out_have_no_risk():
     assert np.isnan([found.risk_, *found.risk_interval_]).all()
 
 
+def test_a_later_fit_shows_nothing_of_an_earlier_choice(two):
+    found = PairwiseRiskClustering("auto", k_max=3, random_state=0).fit(two)
+    assert found.selection_table_
+    found.set_params(n_clusters=2).fit(two)
+    assert not hasattr(found, "selection_table_")
+    found.set_params(n_clusters="auto", k_selection="penalized", dissimilarity_bound=200.0).fit(two)
+    assert found.penalized_risk_
+    found.set_params(k_selection="gap").fit(two)
+    assert not hasattr(found, "penalized_risk_")
+
+
 def test_an_empty_cell_is_given_to_no_row():
     """Two places have three cells: the third is empty, and would cost nothing."""
     x = np.repeat([[0.0], [5.0]], 3, axis=0)

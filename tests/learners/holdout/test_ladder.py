@@ -48,6 +48,15 @@ def test_the_exact_count_is_below_the_published_one(n, n_models, published):
     assert ladder_error(step, n=n, n_models=n_models, level=0.95) < published
 
 
+@pytest.mark.parametrize("step", [1e-3, 1e-6, 1e-9])
+def test_a_tiny_step_counts_as_many_models_as_there_are(step):
+    values, n, n_models = math.floor(1 / step + 0.5) + 1, 1000, 40
+    log_count = sum(math.log(values + i) - math.log(i) for i in range(1, n_models))
+    expected = step + math.sqrt((math.log(2 / 0.05) + log_count) / (2 * n))
+    found = ladder_error(step, n=n, n_models=n_models, level=0.95)
+    assert found == pytest.approx(expected, rel=1e-12)
+
+
 def test_the_best_step_is_the_best_of_all():
     knobs = {"n": 400, "n_models": 30, "level": 0.9}
     least = min(ladder_error(1 / j, **knobs) for j in range(1, 400))
@@ -85,7 +94,7 @@ def test_no_loss_is_refused_for_its_value():
     assert climb(None, odd, step=0.1) == climb(None, np.array([1.0, 1, 0, 0, 0]), step=0.1)
 
 
-@pytest.mark.parametrize("step", [0.0, 1.5, math.nan])
+@pytest.mark.parametrize("step", [0.0, 1.5, math.nan, 1e-320, 1e-15])
 def test_a_step_out_of_range_is_refused(step):
     with pytest.raises(ValueError, match="step must be"):
         climb(None, np.zeros(3), step=step)

@@ -212,6 +212,15 @@ def test_above_epsilon_max_no_column_is_used_and_predictions_are_constant():
     assert PotentialSVC(epsilon=0.99 * largest).fit(x, label).support_.size > 0
 
 
+def test_a_later_fit_on_a_matrix_shows_no_landmarks_of_an_earlier_one():
+    x, y = two_classes()
+    found = PotentialSVC(random_state=0).fit(x, y)
+    assert len(found.landmarks_)
+    found.set_params(kernel="precomputed").fit(x @ x.T, y)
+    assert not hasattr(found, "landmarks_")
+    assert not hasattr(found, "kernel_params_")
+
+
 def test_too_few_iterations_are_no_convergence():
     x, label = two_classes()
     assert not PotentialSVC(max_iter=1, epsilon=0.001).fit(x, label).converged_
