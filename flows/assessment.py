@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flows.choices import LABEL_COLUMNS, Duplicates, GoldSampling
-from flows.files import OutputFile
+from flows.files import OutputError, OutputFile
 from flows.pipeline import RunResult, run_pipeline
 from flows.run import Crowd, load_crowd
 from flows.settings import SettingsError, run_settings
@@ -78,8 +78,11 @@ class Assessment:
 
     def save_report(self, path: str | os.PathLike[str], *, force: bool = False) -> Path:
         """Write the report to a file, and return its path; OutputError for a file that is there already."""
-        file = OutputFile(Path(path), force=force)
-        file.write(lambda aside: aside.write_text(self.report, encoding="utf-8"))
+        try:
+            file = OutputFile(Path(path), force=force)
+            file.write(lambda aside: aside.write_text(self.report, encoding="utf-8"))
+        except OutputError as error:
+            raise OutputError(str(error).replace("--force", "force=True")) from None
         return file.path
 
     def _repr_html_(self) -> str:
@@ -187,6 +190,7 @@ def _on_disk(
     """Return the path of a table, which for a data frame is a file made for it; note the labels' types."""
     if isinstance(frame, str | os.PathLike):
         return Path(frame).absolute()
+    _refuse_pairs(role, frame)
     table = frame_table(frame, names, what=role)
     if role == "labels":
         types.update((name, table.schema.field(name).type) for name in names)
@@ -195,8 +199,22 @@ def _on_disk(
     return path
 
 
+def _refuse_pairs(role: str, frame: Frame) -> None:
+    """Raise TableError for a dict or a Series that has a label for each task, and no columns."""
+    pairs = isinstance(frame, Mapping) and any(
+        isinstance(column, str) or not hasattr(column, "__len__") for column in frame.values()
+    )
+    if pairs or getattr(frame, "ndim", 2) == 1:
+        names = "worker, task and label" if role == "labels" else "task and label"
+        raise TableError(
+            f"{role} must have columns, such as {names}, each with a value for every row; got a "
+            f"{type(frame).__name__} of single values; make its keys a column, its values another"
+        )
+
+
 def _unplaced(message: str) -> str:
     """Return a message about a file that was made for a data frame as one about the data frame."""
+    message = message.replace(" (--duplicates first)", "")
     for role in ("labels", "gold", "tasks"):
         message = message.replace(f"{role}.parquet", role)
     return message

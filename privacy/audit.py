@@ -22,7 +22,7 @@ import numpy as np
 import scipy
 from jaxtyping import Float, Int
 
-from privacy.accounting import MAX_EPSILON
+from privacy.accounting import MAX_EPSILON, double_up
 from privacy.ledger import Ledger
 from privacy.mechanism import Interaction, Json, Mechanism, Question
 from privacy.query import ONE_TASK, Part, Query, Unit, check_size, is_whole
@@ -379,7 +379,7 @@ def draw_releases(
             query.dataset,
             unit=query.unit,
             epsilon=float(cost.epsilon) * 2 + 1,  # surely covers it
-            delta=float(cost.delta),
+            delta=double_up(cost.delta),
             n=query.n_records,
         )
         if isinstance(mechanism, Mechanism):

@@ -73,7 +73,8 @@ def win_points(
         raise CountsError(f"items must be codes below {n_items}, two different ones in a row")
     if not np.isin(outcome, (0, 1, 2)).all():
         raise CountsError("outcomes must be 0, 1 or 2")
-    gained = np.choose(outcome, (2, 0, 1))
+    gained = np.array([2, 0, 1])[outcome.astype(np.intp)]
+    left, right = items.astype(np.intp)
     points = np.bincount(left, gained, n_items) + np.bincount(right, 2 - gained, n_items)
     value = points.astype(np.int64)
     value.setflags(write=False)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Int
 
-from privacy.accounting import covering_scale
+from privacy.accounting import covering_scale, keep_declared
 from privacy.mechanism import Json, Noise
 from privacy.mechanisms import LatticeLaplace, LatticeLaplaceEvent, LatticeLaplaceLaw
 from privacy.query import (
@@ -200,6 +200,7 @@ class LatticeCorrection:
     epsilon: float
 
     def __post_init__(self) -> None:
+        keep_declared(self)
         LatticeLaplace(self.epsilon)  # refuses what is no price
 
     def event(self, query: Query) -> LatticeLaplaceEvent:
@@ -236,7 +237,8 @@ def _vectors(query: Query) -> tuple[np.ndarray, np.ndarray]:
         raise CountsError(
             "a correction must be of 2 classes or more, and of right and wrong labels"
         )
-    if not (difference.sum() == 0 and (np.abs(difference) <= query.n).all()):
+    within = (difference >= -query.n) & (difference <= query.n)  # the least integer has no absolute
+    if not (within.all() and sum(difference.tolist()) == 0):
         raise CountsError("a difference must add up to 0, and be at most the number of gold tasks")
     if not ((right >= 0).all() and right.sum() == query.n):
         raise CountsError("right and wrong labels must add up to the number of gold tasks")

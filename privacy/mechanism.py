@@ -19,7 +19,16 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from jaxtyping import Float
 
-from privacy.accounting import Arithmetic, Cost, Event, Loss, check_arithmetic, claim_loss, exact
+from privacy.accounting import (
+    Arithmetic,
+    Cost,
+    Event,
+    Loss,
+    check_arithmetic,
+    claim_loss,
+    exact,
+    keep_declared,
+)
 from privacy.query import Query, check_arrays, check_name
 
 __all__ = [
@@ -183,12 +192,13 @@ class PureEvent:
     arithmetic: Arithmetic = "double"
 
     def __post_init__(self) -> None:
+        keep_declared(self)
         if not self.name:
             raise ValueError("name must not be empty")
         if not exact(self.epsilon) > 0:
             raise ValueError(f"epsilon must be > 0, got epsilon={self.epsilon}")
         check_arithmetic(self.arithmetic)
-        json.dumps(self.parameters, allow_nan=False)  # raises where it could not be stored
+        object.__setattr__(self, "parameters", _plain_json(self.parameters))
 
     def cost(self) -> Cost:
         """Pure differential privacy."""
@@ -234,6 +244,7 @@ class ApproximateEvent:
     arithmetic: Arithmetic = "double"
 
     def __post_init__(self) -> None:
+        keep_declared(self)
         if not self.name:
             raise ValueError("name must not be empty")
         if not exact(self.epsilon) > 0:
@@ -241,7 +252,7 @@ class ApproximateEvent:
         if not 0 < exact(self.delta) < 1:
             raise ValueError(f"delta must be in (0, 1), got delta={self.delta}")
         check_arithmetic(self.arithmetic)
-        json.dumps(self.parameters, allow_nan=False)  # raises where it could not be stored
+        object.__setattr__(self, "parameters", _plain_json(self.parameters))
 
     def cost(self) -> Cost:
         """Approximate differential privacy at the claim."""
@@ -250,3 +261,24 @@ class ApproximateEvent:
     def loss(self) -> Loss:
         """Infinite with probability delta, else randomised response; it dominates all such releases."""
         return claim_loss(exact(self.epsilon), exact(self.delta))
+
+
+def _plain_json(parameters: dict[str, Any]) -> Any:
+    """Return parameters with Python's numbers for NumPy's; raise where JSON cannot hold them."""
+    plain = _plain(parameters)
+    try:
+        json.dumps(plain, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise type(error)(
+            "parameters must be texts, finite numbers, truth values, None, and lists and mappings of "
+            f"them: {error}"
+        ) from None
+    return plain
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return value.item() if isinstance(value, np.generic) else value

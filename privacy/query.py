@@ -271,6 +271,8 @@ class Query:
         if not isinstance(self.unit, Unit):
             raise TypeError(f"unit must be a Unit, got {type(self.unit).__name__}")
         check_size(self.n)
+        if isinstance(self.l1, np.generic):
+            object.__setattr__(self, "l1", self.l1.item())
         if isinstance(self.l1, bool) or not isinstance(self.l1, int | float):
             raise TypeError(f"l1 must be a number, got {type(self.l1).__name__}")
         if not self.l1 > 0:
@@ -285,13 +287,15 @@ class Query:
             raise ValueError(
                 f"places must be an integer >= 1 that divides n, got places={self.places}, n={self.n}"
             )
+        for what in ("n", "places"):  # NumPy's, for JSON
+            object.__setattr__(self, what, int(getattr(self, what)))
         arrays = {"value": self.value} if isinstance(self.value, np.ndarray) else self.value
         check_arrays(arrays)
 
     @property
     def n_records(self) -> int:
         """How many records the value is computed from: `n` over `places`."""
-        return int(self.n) // int(self.places)
+        return self.n // self.places
 
     @property
     def full_name(self) -> str:

@@ -23,8 +23,10 @@ from jaxtyping import Bool, Int
 from privacy.accounting import (
     Cost,
     covering_scale,
+    double_up,
     event_json,
     exact,
+    keep_declared,
     price_text,
     six_digits_up,
 )
@@ -109,7 +111,10 @@ def bounded_tasks(
     if not (subject.ndim == 1 and subject.dtype.kind in "iu" and (subject >= 0).all()):
         raise ValueError("subject must be one integer code >= 0 for each task")
     names = task_names(tasks, subject.size)
-    digests = [hashlib.blake2b(name.encode(), key=key, digest_size=16).digest() for name in names]
+    digests = [
+        hashlib.blake2b(name.encode(errors="surrogatepass"), key=key, digest_size=16).digest()
+        for name in names
+    ]
     order = np.lexsort((np.array(digests, dtype="S16"), subject))
     ordered = subject[order]
     first = np.searchsorted(ordered, ordered)  # where each subject's run of tasks begins
@@ -241,6 +246,7 @@ class JointLatticeLaplace:
     epsilon: float
 
     def __post_init__(self) -> None:
+        keep_declared(self)
         LatticeLaplace(self.epsilon)  # refuses what is no price
 
     def event(self, query: Query) -> LatticeLaplaceEvent:
@@ -250,9 +256,8 @@ class JointLatticeLaplace:
             raise CountsError("counts must be an integer array of groups and classes")
         if not counts.shape[1] >= 2:
             raise CountsError(f"counts must be of 2 classes or more, got {counts.shape[1]}")
-        if not (
-            (counts >= 0).all() and (counts.sum(axis=1) >= 1).all() and counts.sum() == query.n
-        ):
+        sizes = [sum(row) for row in counts.tolist()]  # Python integers never overflow
+        if not ((counts >= 0).all() and min(sizes, default=0) >= 1 and sum(sizes) == query.n):
             raise CountsError("counts must be >= 0 and add up to the query's public n")
         if not math.isfinite(query.l1):
             raise CountsError("counts must have a finite l1 sensitivity")
@@ -310,12 +315,13 @@ class GroupPrivacy:
     claim: float | str
 
     def __post_init__(self) -> None:
+        keep_declared(self)
         _check_size(self.size)
 
     @property
     def epsilon(self) -> float:
         """Price of the group."""
-        return float(exact(self.claim))
+        return double_up(exact(self.claim))
 
     def event(self, query: Query) -> PureEvent | ApproximateEvent:
         """Describe the release for a group of records."""
@@ -343,6 +349,7 @@ class GroupInteraction:
     size: int
 
     def __post_init__(self) -> None:
+        keep_declared(self)
         _check_size(self.size)
 
     def event(self, query: Query) -> PureEvent | ApproximateEvent:
@@ -379,7 +386,7 @@ def _group_event(
     least = size * one.epsilon
     if claim is not None and not claim >= least:
         raise ValueError(
-            f"claim must be at least size * epsilon = {float(least):.12g}, got {float(claim):.12g}"
+            f"claim must be at least size * epsilon = {price_text(least)}, got {price_text(claim, left=True)}"
         )
     epsilon, name = (
         str(least if claim is None else claim),

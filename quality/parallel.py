@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from hashlib import sha1
 from pathlib import Path
 from stat import S_ISDIR, S_ISVTX, S_IWOTH
@@ -145,7 +145,8 @@ def kernel_folders(source: Path = Path(__file__)) -> KernelFolders:
 
     Notes
     -----
-    **Guarantees.** A cache holds code, so a folder is used only if it is not writable for everyone
+    **Guarantees.** Code is loaded only if it was compiled from the same source, that of the kernels called
+    included. A cache holds code, so a folder is used only if it is not writable for everyone
     and belongs to this user, to root or to the owner of the source; a folder among the temporary
     files only if it belongs to this user and has mode 0700. Without any folder kernels are compiled
     in every process, with the same results.
@@ -201,6 +202,13 @@ def _numba_cache(folder: str) -> type[FunctionCache]:
     """Numba's cache in a folder, which may be one that can only be read."""
 
     class Folder(InTreeCacheLocator):
+        def __init__(self, function: Callable[..., Any], file: str) -> None:
+            super().__init__(function, file)
+            self._function = function
+
+        def get_source_stamp(self) -> str:
+            return _source_stamp(self._function)
+
         def get_cache_path(self) -> str:
             return folder
 
@@ -222,17 +230,48 @@ def _numba_cache(folder: str) -> type[FunctionCache]:
     return FolderCache
 
 
+def _source_stamp(kernel: Callable[..., Any]) -> str:
+    """Return a digest of all that a kernel is compiled from.
+
+    That is its file, the files of the kernels that it calls, which are compiled into it, and the constants
+    that they find in their modules. Numba looks at the kernel's own file alone.
+    """
+    seen, todo, parts = set[Callable[..., Any]](), [kernel], {_digest_of(__file__)}
+    while todo:
+        function = todo.pop()
+        if function in seen:
+            continue
+        seen.add(function)
+        parts.add(_digest_of(function.__code__.co_filename))
+        for name in function.__code__.co_names:
+            value = function.__globals__.get(name)
+            if callable(inner := getattr(value, "py_func", None)):
+                todo.append(inner)
+            elif isinstance(value, int | float | tuple | np.generic | np.ndarray):
+                exact = value.tobytes() if isinstance(value, np.ndarray) else value
+                parts.add(f"{name} {exact!r}")
+    return sha1("\n".join(sorted(parts)).encode()).hexdigest()
+
+
+@cache
+def _digest_of(file: str) -> str:
+    return sha1(Path(file).read_bytes()).hexdigest()
+
+
 class _KernelCache:
     """The compiled code of one kernel, as numba's dispatcher asks for it."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        folders = kernel_folders(Path(function.__code__.co_filename))
+        self._function = function
+        self._folders = kernel_folders(Path(function.__code__.co_filename))
+        self.cache_path = str(self._folders.write) if self._folders.write else None
+
+    @cached_property
+    def _saved(self) -> list[FunctionCache]:
+        """What is kept in each folder; found when the kernels that this one calls are all there."""
         with suppress(RuntimeError, OSError):  # the source is no file: do without
-            self._saved = [_numba_cache(str(folder))(function) for folder in folders.read]
-            self._is_kept = folders.write is not None
-            self.cache_path = str(folders.write) if folders.write else None
-            return
-        self._saved, self._is_kept, self.cache_path = [], False, None
+            return [_numba_cache(str(folder))(self._function) for folder in self._folders.read]
+        return []
 
     def load_overload(self, signature: Any, context: Any) -> Any:
         """Return the compiled code for a signature, or None."""
@@ -245,7 +284,7 @@ class _KernelCache:
 
     def save_overload(self, signature: Any, code: Any) -> None:
         """Keep compiled code; a full disk is no reason to stop."""
-        if self._is_kept:
+        if self._saved and self._folders.write is not None:
             with suppress(OSError):
                 self._saved[-1].save_overload(signature, code)
 

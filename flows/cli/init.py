@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -94,7 +95,7 @@ def init(
                 f"are; to run them: crowdassay run {shlex.quote(str(labels))}"
             )
         reading = reading_of_options(sep, encoding, sheet, wide)
-        form, columns = format_, map_
+        form, columns, imported = format_, map_, None
         if form is None:
             form, columns = ("table", map_) if map_ else _found_out(labels, reading)
         if form is None and question is not None:
@@ -104,14 +105,15 @@ def init(
             )
         if form is not None:
             asked = Asked(form, question, columns, reading)
-            labels = _imported(
+            imported = _imported(
                 labels, output, asked, inputs_of(labels, *(tasks or ()), gold), force
             )
+            labels = imported.path
             reading = reading_of_options(None, None, None, False)
         given = CampaignTables(
             labels, tuple(tasks or ()), gold, url_env, groups, duplicates, reading
         )
-        with waiting_for("a look at the tables"):
+        with _taken_back(imported), waiting_for("a look at the tables"):
             facts = write_settings(output, given, name=name, force=force)
         print_reading(facts.read_as)
         for line in _lines(facts):
@@ -160,14 +162,33 @@ def _found_out(labels: Path, reading: Reading) -> tuple[FormatName | None, str]:
     return "table", ",".join(f"{role}={column}" for role, column in known.items())
 
 
+class Imported(NamedTuple):
+    """The label table of an export, and whether it was not there before."""
+
+    path: Path
+    new: bool
+
+
+@contextmanager
+def _taken_back(imported: Imported | None) -> Iterator[None]:
+    """Remove a label table that is new if no settings come of it: the command can be given again as it is."""
+    try:
+        yield
+    except BaseException:
+        if imported is not None and imported.new:
+            imported.path.unlink(missing_ok=True)
+        raise
+
+
 def _imported(
     labels: Path, output: Path, asked: Asked, inputs: tuple[Path, ...], force: bool
-) -> Path:
-    """Write the label table of an export beside the settings, and return its path."""
+) -> Imported:
+    """Write the label table of an export beside the settings, and return where it is."""
     from flows.importers import import_labels, parse_map, write_labels  # Arrow
     from flows.tables import table_file
 
     written = table_file(output.parent / f"{labels.stem}.labels.csv", inputs=inputs, force=force)
+    new = not written.path.exists()
     columns = parse_map(asked.columns, asked.form)
     with waiting_for("the export made a label table"):
         made = import_labels(
@@ -184,7 +205,7 @@ def _imported(
         + (f" --question {shlex.quote(asked.question)}" if asked.question else "")
         + f" --output {shlex.quote(str(written.path))} --force"
     )
-    return written.path
+    return Imported(written.path, new)
 
 
 def _lines(facts: CampaignFacts) -> list[str]:

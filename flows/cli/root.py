@@ -48,7 +48,7 @@ __all__ = [
 _silent = ContextVar("_silent", default=False)
 MISTAKE = 2  # exit code for a mistake that the user can mend
 STOPPED = 130  # as shells have it for Ctrl-C
-TERMINATED = 128 + signal.SIGTERM
+ENDING = (signal.SIGTERM, signal.SIGHUP)  # `kill`, the end of the terminal
 GOES_ON = "what is paid stays paid, and a run goes on from its last whole stage with --resume"
 NEWLINE = "\n"
 SHOWN = 15  # rows on the terminal
@@ -309,22 +309,23 @@ def refuse_unwritten(
 
 
 class _Terminated(SystemExit):
-    """SIGTERM came: everything on the way ends as on Ctrl-C."""
+    """SIGTERM or SIGHUP came: everything on the way ends as on Ctrl-C."""
 
-    came = False  # also where a library makes an error of its own of what came through it
+    came = 0  # which; also where a library makes an error of its own of what came through it
 
 
-def _terminate(_: int, frame: FrameType | None) -> None:
+def _terminate(number: int, frame: FrameType | None) -> None:
     """Raise _Terminated; a moment later where a destructor is at work, which must not be left halfway."""
     at = frame
     while at is not None:
         if at.f_code.co_name == "__del__":
-            _send_again(signal.SIGTERM)
+            _send_again(number)
             return
         at = at.f_back
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # what ends is not disturbed
-    _Terminated.came = True
-    raise _Terminated(TERMINATED)
+    for one in ENDING:
+        signal.signal(one, signal.SIG_IGN)  # what ends is not disturbed
+    _Terminated.came = number
+    raise _Terminated(128 + number)
 
 
 def _send_again(number: int) -> None:
@@ -335,13 +336,13 @@ def _send_again(number: int) -> None:
 
 
 def _come_again(ignored: Any) -> None:
-    """Let SIGTERM or Ctrl-C come once more where Python let neither through, as in a destructor.
+    """Let such a signal or Ctrl-C come once more where Python let none through, as in a destructor.
 
-    Once SIGTERM has come, objects that were half made are let go without a word.
+    Once SIGTERM or SIGHUP has come, objects that were half made are let go without a word.
     """
-    for kind, number in ((_Terminated, signal.SIGTERM), (KeyboardInterrupt, signal.SIGINT)):
+    for kind, number in ((_Terminated, _Terminated.came), (KeyboardInterrupt, signal.SIGINT)):
         if isinstance(ignored.exc_value, kind):
-            if number == signal.SIGTERM:
+            if kind is _Terminated:
                 signal.signal(number, _terminate)
             _send_again(number)
             return
@@ -399,12 +400,16 @@ def _as_numbers(cells: list[str]) -> list[int | None] | list[float | None]:
 
 
 class _Pipe(io.FileIO):
-    """A standard stream that drops what is written after its reader has closed it."""
+    """A standard stream that drops what is written after its reader or its terminal has gone."""
+
+    _gone: Collection[int] = (errno.EPIPE,)
 
     def write(self, data: Any, /) -> int:
         try:
             return super().write(data)
-        except BrokenPipeError:
+        except OSError as error:
+            if error.errno not in self._gone:
+                raise
             return memoryview(data).nbytes
 
 
@@ -417,6 +422,8 @@ def _outlive_readers() -> None:
             setattr(sys, name, nowhere)
         elif isinstance(stream, io.TextIOWrapper):
             pipe = _Pipe(stream.fileno(), "w", closefd=False)
+            if pipe.isatty():
+                pipe._gone = (errno.EPIPE, errno.EIO)
             how = ("encoding", "errors", "line_buffering", "write_through")
             again = io.TextIOWrapper(
                 pipe
@@ -436,15 +443,16 @@ def _mention_kernels() -> None:
 
 
 def _run_command() -> None:
-    """Run the command; where SIGTERM came, say so in one sentence, whatever came of it."""
+    """Run the command; where a signal ended it, say so in one sentence, whatever came of it."""
     try:
         app()
     except BaseException:
         if not _Terminated.came:
             raise
     if _Terminated.came:
-        print(f"crowdassay: stopped by SIGTERM; {GOES_ON}", file=sys.stderr)
-        raise SystemExit(TERMINATED)
+        by = signal.Signals(_Terminated.came).name
+        print(f"crowdassay: stopped by {by}; {GOES_ON}", file=sys.stderr)
+        raise SystemExit(128 + _Terminated.came)
 
 
 def main() -> None:
@@ -457,8 +465,9 @@ def main() -> None:
     gc.set_threshold(N_OBJECTS)
     sys.unraisablehook = _come_again
     _outlive_readers()
-    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, _terminate)
+    for number in ENDING:
+        if signal.getsignal(number) is signal.SIG_DFL:  # not after nohup
+            signal.signal(number, _terminate)
     try:
         _run_command()
     except SystemExit as ended:

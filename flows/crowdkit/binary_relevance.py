@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from sklearn.base import clone
 
-from flows.crowdkit.frames import ConsensusEstimator, MissingColumn
+from flows.crowdkit.frames import ConsensusEstimator, has_no_rows
 from flows.crowdkit.majority_vote import MajorityVote
 from quality import encode_multilabels
 
@@ -50,11 +50,8 @@ class BinaryRelevance(ConsensusEstimator):
 
     def fit(self, data: pd.DataFrame) -> BinaryRelevance:
         """Fit one aggregator a class to the columns task, worker and label, a list of classes."""
-        for name in ("task", "worker", "label"):
-            if name not in data:
-                raise MissingColumn(f"data must have a column {name!r}", column=name)
         self.aggregators_: dict[Any, ConsensusEstimator] = {}
-        if not len(data):
+        if has_no_rows(data):
             self.labels_ = pd.Series(dtype=float, name="agg_label")
             return self
         base = MajorityVote() if self.base_aggregator is None else self.base_aggregator

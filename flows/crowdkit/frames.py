@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any, NoReturn
 
 import numpy as np
@@ -19,8 +20,8 @@ from sklearn.base import BaseEstimator
 from quality import CrowdLabels, LabelError, encode
 
 __all__ = [
-    "FLOOR", "CodedFrame", "ConsensusEstimator", "MissingColumn", "SharesEstimator", "by_task",
-    "check_iterations", "has_no_rows", "read_frame", "read_gold", "read_truths", "shares",
+    "FLOOR", "CodedFrame", "ConsensusEstimator", "SharesEstimator", "by_task", "check_iterations",
+    "check_number", "has_no_rows", "read_frame", "read_gold", "read_truths", "shares",
 ]  # fmt: skip
 
 FLOOR = 1e-10  # crowd-kit's: no count, prior or share is less where a logarithm is taken
@@ -68,11 +69,11 @@ def read_frame(data: pd.DataFrame) -> CodedFrame:
     return CodedFrame(worker, task, label, workers, tasks, classes, table)
 
 
-def has_no_rows(data: pd.DataFrame) -> bool:
+def has_no_rows(data: pd.DataFrame, columns: tuple[str, ...] = ("task", "worker", "label")) -> bool:
     """Return whether a frame is empty; raise ValueError where it is no frame, or lacks a column."""
     if not isinstance(data, pd.DataFrame):
         raise ValueError(f"data must be a pandas DataFrame, got {type(data).__name__}")
-    for name in ("task", "worker", "label"):
+    for name in columns:
         if (data.columns == name).sum() != 1:
             found = ", ".join(map(repr, data.columns[:9]))
             message = f"data must have one column {name!r}, got columns {found or 'none'}"
@@ -81,11 +82,17 @@ def has_no_rows(data: pd.DataFrame) -> bool:
 
 
 def check_iterations(n_iter: int, tol: float, *, least: int = 1) -> None:
-    """Raise ValueError unless n_iter >= least and tol >= 0."""
-    if not n_iter >= least:
-        raise ValueError(f"n_iter must be >= {least}, got n_iter={n_iter}")
-    if not tol >= 0:
-        raise ValueError(f"tol must be >= 0, got tol={tol}")
+    """Raise ValueError unless n_iter is a whole number >= least and tol a number >= 0."""
+    check_number("n_iter", n_iter, least=least, whole=True)
+    if not (isinstance(tol, Real) and tol >= 0):  # infinite: one iteration is enough
+        raise ValueError(f"tol must be >= 0, got tol={tol!r}")
+
+
+def check_number(name: str, value: float, *, least: float = 0, whole: bool = False) -> None:
+    """Raise ValueError unless the value is a finite number >= least, with `whole` a whole one."""
+    if not (isinstance(value, Integral if whole else Real) and least <= value < np.inf):
+        kind = "a whole number" if whole else "finite"
+        raise ValueError(f"{name} must be >= {least:g} and {kind}, got {name}={value!r}")
 
 
 def _factorize(column: pd.Series, name: str) -> tuple[np.ndarray, pd.Index]:

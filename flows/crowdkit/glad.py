@@ -15,6 +15,7 @@ from flows.crowdkit.frames import (
     SharesEstimator,
     by_task,
     check_iterations,
+    check_number,
     read_frame,
     shares,
 )
@@ -107,6 +108,8 @@ class GLAD(SharesEstimator):
     def fit(self, data: pd.DataFrame) -> GLAD:
         """Run EM on the labels in `data`."""
         check_iterations(self.n_iter, self.tol, least=0)
+        check_number("m_step_max_iter", self.m_step_max_iter, whole=True)
+        check_number("m_step_tol", self.m_step_tol)
         frame = read_frame(data)
         prior = _read_prior(self.labels_priors, frame)
         classes = prior.index.sort_values()
@@ -254,6 +257,7 @@ def _read_prior(given: pd.Series | None, frame: CodedFrame) -> pd.Series:
         raise ValueError("labels_priors must be a pandas Series with one row per label")
     if not classes.isin(given.index).all():
         raise ValueError("labels_priors must have every label that occurs in data")
+    _check_numbers(given, "labels_priors")
     prior = given.astype(np.float64).rename_axis("label")
     if not ((prior > 0) & (prior < np.inf)).all():
         raise ValueError("labels_priors must be finite and > 0 for every label")
@@ -268,7 +272,13 @@ def _read_mean(
         return np.ones(len(names))
     if not (isinstance(given, pd.Series) and given.index.is_unique):
         raise ValueError(f"{name} must be a pandas Series with one row per {names.name}")
+    _check_numbers(given, name)
     mean: np.ndarray = given.reindex(names).to_numpy(dtype=np.float64, na_value=np.nan)
     if not np.isfinite(mean).all():
         raise ValueError(f"{name} must be a finite number for every {names.name} of data")
     return mean
+
+
+def _check_numbers(given: pd.Series, name: str) -> None:
+    if not pd.api.types.is_numeric_dtype(given.dtype):
+        raise ValueError(f"{name} must be numbers, got {given.dtype}")

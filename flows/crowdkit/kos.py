@@ -6,7 +6,14 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from jaxtyping import Float64
 
-from flows.crowdkit.frames import CodedFrame, ConsensusEstimator, by_task, has_no_rows, read_frame
+from flows.crowdkit.frames import (
+    CodedFrame,
+    ConsensusEstimator,
+    by_task,
+    check_number,
+    has_no_rows,
+    read_frame,
+)
 
 __all__ = ["KOS"]
 
@@ -53,8 +60,7 @@ class KOS(ConsensusEstimator):
 
     def fit(self, data: pd.DataFrame) -> KOS:
         """Pass messages along the labels in `data`."""
-        if not self.n_iter >= 1:
-            raise ValueError(f"n_iter must be >= 1, got n_iter={self.n_iter}")
+        check_number("n_iter", self.n_iter, least=1, whole=True)
         if has_no_rows(data):
             self.labels_ = pd.Series(dtype=object, name="agg_label")
             return self

@@ -10,9 +10,12 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.base import BaseEstimator
 
+from flows.crowdkit.frames import check_iterations, check_number, has_no_rows
 from quality import Comparisons, LabelError, bradley_terry, encode_comparisons
 
 __all__ = ["BradleyTerry", "NoisyBradleyTerry"]
+
+COMPARED = ("left", "right", "label")
 
 
 class BradleyTerry(BaseEstimator):  # type: ignore[misc]
@@ -21,7 +24,7 @@ class BradleyTerry(BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     n_iter
-        Maximal number of Newton steps, at least 1; a handful is enough.
+        Maximal number of Newton steps; a handful is enough, and with 0 all scores are equal.
     tol
         Stop when no log score moves by more than this.
 
@@ -51,11 +54,10 @@ class BradleyTerry(BaseEstimator):  # type: ignore[misc]
     def fit(self, data: pd.DataFrame) -> BradleyTerry:
         """Fit the scores to the columns left, right and label, the preferred of the two."""
         self.loss_history_: list[float] = []
-        if not len(data):
+        check_iterations(self.n_iter, self.tol, least=0)
+        if has_no_rows(data, COMPARED):
             self.scores_ = pd.Series([], dtype=np.float64, name="agg_score")
             return self
-        if not self.n_iter >= 0:
-            raise ValueError(f"n_iter must be >= 0, got n_iter={self.n_iter}")
         table = _table(data)
         if self.n_iter == 0:  # crowd-kit's start
             n_items = len(table.items)
@@ -63,7 +65,10 @@ class BradleyTerry(BaseEstimator):  # type: ignore[misc]
                 np.full(n_items, 1 / n_items), index=table.items, name="agg_score"
             )
             return self
-        found = bradley_terry(table, max_iter=self.n_iter, tol=self.tol)
+        try:
+            found = bradley_terry(table, max_iter=self.n_iter, tol=self.tol)
+        except ValueError as unlinked:  # it proposes a prior, which crowd-kit's class does not take
+            raise ValueError(f"{unlinked}, to quality.bradley_terry") from None
         strength = np.exp(found.score - found.score.max())
         self.scores_ = pd.Series(strength / strength.sum(), index=found.items, name="agg_score")
         return self
@@ -121,6 +126,11 @@ class NoisyBradleyTerry(BaseEstimator):  # type: ignore[misc]
 
     def fit(self, data: pd.DataFrame) -> NoisyBradleyTerry:
         """Fit to the columns worker, left, right and label, the preferred of the two."""
+        check_iterations(self.n_iter, self.tol, least=0)
+        check_number("regularization_ratio", self.regularization_ratio)
+        if has_no_rows(data, ("worker", *COMPARED)):
+            _set_nothing(self)
+            return self
         table = _table(data, worker="worker")
         n_items, n_workers = len(table.items), len(table.workers)
         start = np.random.default_rng(self.random_state).random(1 + n_items + 2 * n_workers)
@@ -133,7 +143,7 @@ class NoisyBradleyTerry(BaseEstimator):  # type: ignore[misc]
             options={"maxiter": self.n_iter, "ftol": self.tol},
         ).x
         score, bias, skill = np.split(expit(found[1:]), [n_items, n_items + n_workers])
-        workers = pd.Index(table.workers, name="worker")
+        workers = pd.Index(table.workers)
         self.scores_ = pd.Series(score, index=pd.Index(table.items, name="label"), name="agg_score")
         self.biases_ = pd.Series(bias, index=workers, name="bias")
         self.skills_ = pd.Series(skill, index=workers, name="skill")
@@ -144,14 +154,32 @@ class NoisyBradleyTerry(BaseEstimator):  # type: ignore[misc]
         return self.fit(data).scores_
 
 
+def _set_nothing(estimator: NoisyBradleyTerry) -> None:
+    """Set the results of no comparisons, as crowd-kit has them."""
+    nothing = pd.Index([], name="label")
+    estimator.scores_ = pd.Series(dtype=float, index=nothing, name="agg_score")
+    estimator.biases_ = pd.Series(dtype=float, name="bias")
+    estimator.skills_ = pd.Series(dtype=float, name="skill")
+
+
 def _table(data: pd.DataFrame, worker: str | None = None) -> Comparisons:
-    """Return the columns as comparisons; LabelError where one lacks."""
-    for name in ("left", "right", "label", *(() if worker is None else (worker,))):
-        if name not in data:
-            raise LabelError(f"data must have a column {name!r}", column=name)
+    """Return the columns as comparisons; LabelError where a label is neither of the two items.
+
+    A label always names an item, also one called left, right or tie, which `quality` would read as a side.
+    """
     who: Any = np.zeros(len(data), dtype=int) if worker is None else data[worker].tolist()
-    columns = (data[name].tolist() for name in ("left", "right", "label"))
-    return encode_comparisons(who, *columns)
+    left, right, label = (data[name].tolist() for name in COMPARED)
+    sides = []
+    for row, (one, other, chosen) in enumerate(zip(left, right, label, strict=True)):
+        if str(chosen) not in (str(one), str(other)):
+            raise LabelError(
+                f"label must be the item in left or in right, got {chosen} at row {row} (counted from 0), "
+                f"where {one} met {other}",
+                column="label",
+                row=row,
+            )
+        sides.append("left" if str(chosen) == str(one) else "right")
+    return encode_comparisons(who, left, right, sides)
 
 
 def _loss(x: np.ndarray, table: Comparisons, ratio: float) -> tuple[float, np.ndarray]:

@@ -8,7 +8,13 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted
 
-from flows.crowdkit.frames import SharesEstimator, has_no_rows, read_frame, read_truths
+from flows.crowdkit.frames import (
+    SharesEstimator,
+    check_number,
+    has_no_rows,
+    read_frame,
+    read_truths,
+)
 from flows.crowdkit.majority_vote import MajorityVote, accuracy_of, share_right
 from quality import majority_vote, weighted_majority
 
@@ -120,13 +126,13 @@ class ZeroBasedSkill(SkilledVote):
 
     def fit(self, data: pd.DataFrame) -> Self:
         """Learn the workers' skills."""
-        for name, least in (("n_iter", 0), ("lr_steps_to_reduce", 1)):
-            if not getattr(self, name) >= least:
-                raise ValueError(f"{name} must be >= {least}, got {name}={getattr(self, name)}")
+        check_number("n_iter", self.n_iter, whole=True)
+        check_number("lr_steps_to_reduce", self.lr_steps_to_reduce, least=1, whole=True)
         for name in ("lr_init", "lr_reduce_factor"):
             if not 0 < getattr(self, name) <= 1:
                 raise ValueError(f"{name} must be in (0, 1], got {name}={getattr(self, name)}")
         frame = read_frame(data)
+        check_number("eps", self.eps, least=-1.0 / len(frame.classes))
         skill = np.full(len(frame.workers), 1.0 / len(frame.classes) + self.eps)
         step = self.lr_init
         for iteration in range(1, self.n_iter + 1):

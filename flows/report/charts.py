@@ -26,7 +26,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.ticker import MaxNLocator
 
 __all__ = [
     "budget_bar", "concept_graph", "confidence_histogram", "image_panels", "interval_rows",
@@ -81,7 +81,7 @@ def worker_scatter(
             axes.plot(*_columns(flagged), "^", color=VERMILLION, ms=6.5, mew=0, label="removed")
         axes.set_xlabel("agreement with the consensus")
         axes.set_ylabel("soft penalty")
-        axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+        axes.xaxis.set_major_formatter(_percent)
         axes.xaxis.set_major_locator(MaxNLocator(6))
         axes.grid()
         _legend(figure, axes)
@@ -133,7 +133,7 @@ def reliability_curve(
         axes.set_xlabel("confidence of the consensus label")
         axes.set_ylabel("right on gold")
         for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+            axis.set_major_formatter(_percent)
         axes.grid()
         _legend(figure, axes)
         return _svg(figure, "reliability", label)
@@ -189,7 +189,7 @@ def interval_rows(
         )
         axes.set_ylim(len(groups) - 0.45, -0.55)
         axes.set_xlim(-0.01 * end, 1.01 * end)
-        axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+        axes.xaxis.set_major_formatter(_percent)
         axes.spines["left"].set_visible(False)
         axes.grid(axis="x")
         _legend(figure, axes)
@@ -376,7 +376,7 @@ def psychometric_curves(
         axes.plot(ease, crowd, "-o", color=NEUTRAL, ms=4, lw=2.2, label="all together")
         axes.set_xlabel(_short(axis))
         axes.set_ylabel("right")
-        axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+        axes.yaxis.set_major_formatter(_percent)
         axes.grid()
         _legend(figure, axes)
         return _svg(figure, "psychometric", label)
@@ -404,6 +404,11 @@ def _end(groups: Sequence[Mapping[str, Any]]) -> float:
     ends = [cell["high"] for row in groups for cell in row["cells"]]
     highest = max(1.0 if end is None else end for end in ends)
     return next((end for end in ENDS if highest <= end), ENDS[-1])
+
+
+def _percent(share: float, _: float | None = None) -> str:
+    """Return a share at a mark of an axis, with the digits that it has: 82.5% is not 82%."""
+    return f"{round(100 * share, 4) + 0.0:g}%"
 
 
 def _short(name: str) -> str:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         last_failure,
         list_runs,
         note_failure,
+        refuse_unfinished,
         why_begun_anew,
     )
     from flows.run.retention import limit_of, prune_runs, runs_to_prune
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
         identity_of,
         open_run,
         publication_now,
-        refuse_unfinished,
         unfinished_runs,
     )
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from flows.run.store import refuse_unfinished
+from flows.run.listing import refuse_unfinished
 from flows.tables import read_parquet
 from privacy.accounting import price_text
 

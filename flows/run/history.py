@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from flows.files import file_digest, write_arrays, write_whole
-from flows.run.store import MANIFEST, Run, code_version, digest_key, publication_now
+from flows.run.store import MANIFEST, Run, code_version, digest_key, publication_now, read_on
 from flows.settings import Settings
 from flows.tables import input_paths, is_fetched
 
@@ -84,8 +84,10 @@ def _unchanged(settings: Settings, identity: str, runs: list[Run]) -> Run | None
         return None
     if newest.publication != publication_now(settings):
         return None
-    same = all(_same_answer(newest, *one) for one in input_paths(settings.input))
-    return newest if same else None
+    if not all(_same_answer(newest, *one) for one in input_paths(settings.input)):
+        return None
+    read_on(newest)
+    return newest
 
 
 def same_work(one: Run, other: Run) -> bool:

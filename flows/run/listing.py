@@ -28,12 +28,12 @@ from flows.run.store import (
     HOUSEKEEPING,
     MANIFEST,
     Run,
+    at_work,
     by_name,
     digest_key,
     find_unfinished,
     has_digest_key,
     identity_of,
-    is_at_work,
     other_versions,
     unfinished_runs,
 )
@@ -42,7 +42,7 @@ from flows.tables import input_files, input_paths, is_fetched
 
 __all__ = [
     "LAST_FAILURE", "ListedRun", "RunState", "forget_failure", "last_failure", "list_runs", "note_failure",
-    "state_of", "why_begun_anew",
+    "refuse_unfinished", "state_of", "why_begun_anew",
 ]  # fmt: skip
 
 LAST_FAILURE = "last_failure.json"
@@ -80,7 +80,7 @@ def state_of(run: Run) -> RunState:
 
     Of a process of another machine nothing is known where no lock is held: it counts as running.
     """
-    if is_at_work(run):
+    if at_work(run) is not None:
         return "running"
     manifest = run.read_json(MANIFEST)
     state: RunState = manifest["state"]
@@ -169,6 +169,20 @@ def _other_files(run: Run) -> list[str]:
         if one["name"] not in fetched
     }
     return sorted({name for _, name, _ in now ^ read})
+
+
+def refuse_unfinished(folder: Path, *needed: str) -> None:
+    """Raise FileNotFoundError unless a folder has these files, as that of a finished run has.
+
+    >>> refuse_unfinished(Path("runs/none"), "spend.json")
+    Traceback (most recent call last):
+    FileNotFoundError: runs/none must be the folder of a finished run; the file spend.json is not in it
+    """
+    missing = next((name for name in needed if not (folder / name).is_file()), None)
+    if missing is not None:
+        raise FileNotFoundError(
+            f"{folder} must be the folder of a finished run; the file {missing} is not in it"
+        )
 
 
 def note_failure(state: Path, error: BaseException, why: str, *, campaign: str) -> None:

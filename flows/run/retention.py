@@ -21,6 +21,7 @@ from flows.run.store import (
     MANIFEST,
     PRUNED,
     Run,
+    alone_with,
     find_unfinished,
     has_digest_key,
     identity_of,
@@ -79,16 +80,18 @@ def prune_runs(settings: Settings, keep: int | str, *, ended: Run | None = None)
 
     Notes
     -----
-    **Guarantees.** Several processes may prune at once: a run that another has removed meanwhile, or begun to
-    go on in, is no error, and is left to it.
+    **Guarantees.** (1) Several processes may prune at once: a run that another has removed meanwhile, or
+    begun to go on in, is no error, and is left to it. (2) Where the file system has locks, the run that
+    another process has ended, or found to be what it was asked for, stays until that process ends or has
+    another.
     """
     gone = []
     for run in runs_to_prune(settings, keep, ended=ended):
-        if not run.hold():
-            continue
-        with suppress(FileNotFoundError):  # without locks another may have removed it by now
-            run.discard()
-            gone.append(run)
+        # another may have removed it by now
+        with suppress(FileNotFoundError), alone_with(run.folder) as alone:
+            if alone and run.hold():
+                run.discard()
+                gone.append(run)
     for left in settings.runs.glob(f"{PRUNED}*-{settings.name}*"):  # of a prune that was killed
         shutil.rmtree(left, ignore_errors=True)
     return gone

@@ -20,8 +20,8 @@ import os
 import platform
 import shutil
 import time
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from quality import Progress
 
 __all__ = [
-    "MANIFEST", "PARTIAL", "Run", "code_version", "digest_key", "find_unfinished", "has_digest_key",
-    "identity_of", "open_run", "publication_now", "refuse_unfinished", "unfinished_runs",
+    "MANIFEST", "PARTIAL", "Run", "alone_with", "code_version", "digest_key", "find_unfinished",
+    "has_digest_key", "identity_of", "open_run", "publication_now", "read_on", "unfinished_runs",
 ]  # fmt: skip
 
 MANIFEST = "manifest.json"
@@ -146,6 +146,7 @@ class Run:
         manifest["state"] = "complete"
         manifest["ended"] = _now().isoformat(timespec="seconds")
         self.write_json(MANIFEST, manifest)
+        read_on(self)
         final = self.folder.with_name(self.final_name)
         try:
             self.folder.rename(final)
@@ -263,7 +264,7 @@ def find_unfinished(settings: Settings, identity: str) -> Run | None:
     """
     for run in unfinished_runs(settings):
         with suppress(FileNotFoundError):  # it has just ended
-            if _at_work(run) != "another" and _goes_on(run, identity):
+            if at_work(run) != "another" and _goes_on(run, identity):
                 return run
     return None
 
@@ -288,16 +289,11 @@ def _goes_on(run: Run, identity: str) -> bool:
     return same and not (run.folder / "proportions.json").is_file()
 
 
-def is_at_work(run: Run) -> bool:
-    """Return whether a process works on a run: its lock is held, or where none is known, the process lives.
+def at_work(run: Run) -> Literal["this", "another"] | None:
+    """Return whether this or another process works on a run, or None if none does: by its lock, or its life.
 
     Of another machine's process nothing is known without a lock: it counts as gone.
     """
-    return _at_work(run) is not None
-
-
-def _at_work(run: Run) -> Literal["this", "another"] | None:
-    """Return whether this or another process works on a run, or None if no process does."""
     held = _is_held_elsewhere(run.folder)
     if held:
         return "another"
@@ -318,14 +314,42 @@ def _at_work(run: Run) -> Literal["this", "another"] | None:
     return "another"
 
 
+def read_on(run: Run) -> None:
+    """Keep others from removing a run, until this process ends or reads on in another of its campaign."""
+    place, descriptor = run.settings.runs / run.settings.name, os.open(run.folder, os.O_RDONLY)
+    with suppress(OSError):  # a file system without locks
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+    if place in _READ:
+        os.close(_READ[place])
+    _READ[place] = descriptor
+    run.folder.stat()  # FileNotFoundError if it is gone
+
+
+@contextmanager
+def alone_with(folder: Path) -> Iterator[bool]:
+    """Yield whether no other process reads on in a run, and let none begin to before the end."""
+    descriptor, alone = os.open(folder, os.O_RDONLY), True
+    try:
+        if not any(os.path.sameopenfile(descriptor, one) for one in _READ.values()):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        alone = not isinstance(error, REFUSED)
+    try:
+        yield alone
+    finally:
+        os.close(descriptor)
+
+
 _HELD: dict[Path, int] = {}  # open files of the locks that this process holds, by the run's folder
+_READ: dict[Path, int] = {}  # open folders of the runs that it reads on in, by campaign
 
 
 def _leave_locks() -> None:
     """Close the locks that a forked process was born with: else they outlive the one that works."""
-    for descriptor in _HELD.values():
-        os.close(descriptor)
-    _HELD.clear()
+    for held in (_HELD, _READ):
+        for descriptor in held.values():
+            os.close(descriptor)
+        held.clear()
 
 
 os.register_at_fork(after_in_child=_leave_locks)
@@ -373,20 +397,6 @@ def unfinished_runs(settings: Settings) -> list[Run]:
             if run.read_json(MANIFEST)["name"] == settings.name:
                 found.append(run)
     return sorted(found, key=lambda run: run.folder, reverse=True)
-
-
-def refuse_unfinished(folder: Path, *needed: str) -> None:
-    """Raise FileNotFoundError unless a folder has these files, as that of a finished run has.
-
-    >>> refuse_unfinished(Path("runs/none"), "spend.json")
-    Traceback (most recent call last):
-    FileNotFoundError: runs/none must be the folder of a finished run; the file spend.json is not in it
-    """
-    missing = next((name for name in needed if not (folder / name).is_file()), None)
-    if missing is not None:
-        raise FileNotFoundError(
-            f"{folder} must be the folder of a finished run; the file {missing} is not in it"
-        )
 
 
 def _new_folder(settings: Settings) -> Path:

@@ -136,6 +136,14 @@ class ReportSettings(Section):
     psychometric: Annotated[str, Field(min_length=1)] | None = None
     """Each worker's skill and carelessness by the tasks' ease: a feature that says it, or "boundary"."""
 
+    @model_validator(mode="after")
+    def _keys_are_read(self) -> ReportSettings:
+        if self.image_shape is not None and not self.decision_images:
+            raise ValueError("image_shape needs decision_images = true, which it is drawn by")
+        if self.plan_search and not self.plan_labels:
+            raise ValueError("plan_search needs plan_labels above 0, the labels that it plans")
+        return self
+
     @property
     def most_per_worker(self) -> int:
         """Labels that the plan can ask of one worker: no more than it asks for in all."""
@@ -290,7 +298,37 @@ class Settings(Section):
                 raise ValueError(f'model.method = "noisy_descent" needs {what} > 0')
         if self.engine is not None:
             self._check_can_be_sharded()
+        self._check_unread()
         return self
+
+    def _check_unread(self) -> None:
+        """Raise ValueError for keys that nothing would read, as what they are about is not there."""
+        inputs, report = self.input, self.report
+        if self.model is None and "gate" in self.model_fields_set:
+            raise ValueError("[gate] needs a [model] section: it judges the model; leave it out")
+        model = self.model
+        if model is not None and model.method == "objective_perturbation" and model.delta_train:
+            raise ValueError(
+                'model.delta_train must be 0 with model.method = "objective_perturbation", which takes none'
+            )
+        if not inputs.tasks:
+            for key in ("features", "ignore", "shown", "standardize"):
+                if getattr(inputs, key) != InputSettings.model_fields[key].default:
+                    raise ValueError(f"input.{key} needs input.tasks, the tables it is about")
+            for key in ("error_features", "decision_images", "psychometric"):
+                if getattr(report, key):
+                    raise ValueError(
+                        f"report.{key} needs input.tasks, the tables that hold features"
+                    )
+        if inputs.gold is None and inputs.gold_sampling != "chosen":
+            raise ValueError(
+                f'input.gold_sampling = "{inputs.gold_sampling}" needs input.gold, the tasks it is about'
+            )
+        if report.error_features and (inputs.gold is None or self.consensus.use_gold):
+            raise ValueError(
+                "report.error_features needs input.gold, and consensus.use_gold = false: gold that made the "
+                "consensus shows none of its errors"
+            )
 
     def _check_year(self) -> None:
         """Raise ValueError for settings that do not go with planned runs."""
@@ -302,6 +340,12 @@ class Settings(Section):
         if own:
             raise ValueError(
                 f"model.{own[0]} must be left out with privacy.planned_runs, which splits the budget"
+            )
+        own = sorted(self.gate.model_fields_set & {"sigma", "budget"})
+        if own:
+            raise ValueError(
+                f"gate.{own[0]} must be left out with privacy.planned_runs: each cohort has a fresh holdout, "
+                "asked once at the year's own price"
             )
 
     def _check_order(self) -> None:

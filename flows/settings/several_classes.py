@@ -18,7 +18,8 @@ __all__ = ["check_several"]
 
 ONE_LABEL = {
     "input": (
-        "order", "reference", "seconds", "subject", "models", "wide", "duplicates",
+        "order", "reference", "seconds", "subject", "models", "wide", "duplicates", "gold_sampling",
+        "embeddings", "standardize",
     ),
     "filter": ("penalty", "potentials"),
     "consensus": (

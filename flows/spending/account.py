@@ -110,6 +110,11 @@ def open_state(folder: Path) -> Ledger:
     path = folder / LEDGER
     if path.exists() and not path.stat().st_mode & stat.S_IWUSR:
         raise LedgerError(f"{path} is read-only; make it writable (chmod u+w); nothing was spent")
+    if not os.access(folder, os.W_OK):  # a reader too writes there: its lock beside the ledger
+        raise LedgerError(
+            f"the state folder {folder} is read-only, and the ledger is not read without a lock beside it; "
+            "make it writable (chmod u+w), or read a copy; nothing was spent"
+        )
     return Ledger(path, key=key)
 
 
@@ -190,9 +195,10 @@ def read_statements(
             raise LedgerError(f"--dataset must be one of {', '.join(names)}, got {dataset!r}")
         if dataset is not None and raise_to is not None:
             _raise_budget(ledger, dataset, raise_to)
-        found = [
-            ledger.statement(name, entries=entries) for name in names if dataset in (None, name)
-        ]
+        if dataset is None:
+            found = ledger.statements(entries=entries)
+        else:
+            found = (ledger.statement(dataset, entries=entries),)
     return [_as_json(one) | {"fits": _kinds(one)} for one in found]
 
 

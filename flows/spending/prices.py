@@ -28,7 +28,7 @@ from flows.spending.cohorts import (
     known_sizes,
     known_years,
 )
-from flows.spending.year import Year, price_of, year_months, year_of
+from flows.spending.year import Year, check_year_prices, price_of, year_months, year_of
 from privacy import BudgetError, Cost, PlanUse, Statement, fits
 from privacy.accounting import NOTHING, Account, Arithmetic, exact, price_text
 from privacy.ledger import cost_text
@@ -63,6 +63,7 @@ def preview(folder: Path, settings: Settings, *, n_tasks: int | None = None) -> 
     budget, left = (limit, limit) if found is None else (found.budget, found.left)
     year = year_of(settings)
     if year is not None:
+        check_year_prices(year, len(settings.classes))
         return _year_preview(folder, settings, privacy, year, n_tasks=n_tasks) | {
             "budget": numbers(budget), "left": numbers(left), "same_budget": budget == limit,
         }  # fmt: skip
@@ -243,7 +244,7 @@ def check_budget(settings: Settings) -> str | None:
     BudgetError
         If nothing is spent, and the settings ask for more than their own budget.
     SettingsError
-        If runs are planned, and the ledger is on a server; or if a correction's price is too small.
+        If runs are planned, and the ledger is on a server; or if a price is too small for its noise's law.
     LedgerError
         If the data set has another budget than the settings say.
     LedgerSetBack
@@ -266,6 +267,7 @@ def check_budget(settings: Settings) -> str | None:
     left = limit if found is None else found.left
     year = year_of(settings)
     if year is not None:
+        check_year_prices(year, len(settings.classes))
         return _check_year(settings, privacy, year, left, limit)
     counts = _counts_price(privacy, len(settings.classes), found)
     asked = _asked(

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, partial
@@ -330,7 +331,8 @@ def _learning(
     train, select, score = (each[what] for what in ("train", "select", "score"))
     n_features = _n_trained(model, rows.develop_x.shape[1])
     training = training_of(model, (train, select), n_features, crowd.labels.n_classes)
-    scored = ScoredTraining(_on_components(training, model, each), epsilon_score=score)
+    with _numbers_of("[model]"):
+        scored = ScoredTraining(_on_components(training, model, each), epsilon_score=score)
     whole = str(sum(map(exact, prices)))
 
     def query(which: int, name: str, x: np.ndarray, **value: np.ndarray) -> Query:
@@ -350,13 +352,17 @@ def _learning(
         gate, sum(map(exact, prices), exact(0)), n=int(rows.holdout.sum()), n_scored=int(rows.training.sum()),
         epsilon_score=score, rows=size,
     )  # fmt: skip
+    asked = judge if size == 1 else GroupInteraction(judge, size)
+    held = query(HOLDOUT, "holdout rows", rows.holdout_x, y=rows.y)
+    with _numbers_of("[gate]"):
+        asked.event(held)
     return Learning(
         rows,
         scored if size == 1 else GroupPrivacy(scored, size, whole),
         query(DEVELOP, "rows to train on", rows.develop_x, y=rows.y, validation=rows.validation),
         judge,
-        judge if size == 1 else GroupInteraction(judge, size),
-        query(HOLDOUT, "holdout rows", rows.holdout_x, y=rows.y),
+        asked,
+        held,
     )
 
 
@@ -396,12 +402,19 @@ def training_of(
         model.method == "auto"
         and prefers_descent(both, delta, n_features=n_features, n_classes=n_classes)
     )
-    try:
+    with _numbers_of("[model]"):
         if descends:
             return NoisyGradientDescent(both, delta, model.norm_bound, n_classes)
         return StabilityValidation(model.regularization, *chosen, model.norm_bound, n_classes)
-    except ValueError as error:  # public numbers of the settings
-        raise SettingsError(f"[model]: {error}") from None
+
+
+@contextmanager
+def _numbers_of(section: str) -> Iterator[None]:
+    """Name the settings' section whose public numbers a mechanism refuses, before anything is paid."""
+    try:
+        yield
+    except ValueError as error:
+        raise SettingsError(f"{section}: {error}") from None
 
 
 def _n_trained(model: ModelSettings, n_features: int) -> int:

@@ -18,15 +18,17 @@ from fractions import Fraction
 from itertools import accumulate, pairwise, repeat
 from typing import TYPE_CHECKING, Any
 
+from flows.settings import SettingsError
 from privacy import Cost, LatticeLaplace
-from privacy.accounting import exact, six_digits_down
+from privacy.accounting import exact, price_text, six_digits_down
 from privacy.mechanisms import ExactLaw
 
 if TYPE_CHECKING:
     from flows.settings import PrivacySettings, Settings
 
 __all__ = [
-    "Year", "dearest", "parse_year", "price_of", "split_budget", "with_choice", "year_months", "year_of",
+    "Year", "check_year_prices", "dearest", "parse_year", "price_of", "split_budget", "with_choice",
+    "year_months", "year_of",
 ]  # fmt: skip
 
 COUNTS = Fraction(1, 2)  # of what corrections leave, where a model is trained
@@ -156,6 +158,19 @@ def year_of(settings: Settings) -> Year | None:
     if why_not_corrected(settings) is not None:
         privacy = privacy.model_copy(update={"correction_epsilon": None})
     return split_budget(privacy, learns=settings.model is not None and bool(settings.input.tasks))
+
+
+def check_year_prices(year: Year, n_classes: int) -> None:
+    """Raise SettingsError if a price is too small for the law of its noise, which intervals need."""
+    for price, n_counts in ((year.counts, n_classes), (year.score, 2), (year.gate, 2)):
+        try:
+            if price:
+                LatticeLaplace(price).law(n_counts)
+        except ValueError as error:
+            raise SettingsError(
+                f"[privacy]: epsilon must be larger for planned_runs, whose smallest share of it is "
+                f"{price_text(price)}: {error}"
+            ) from None
 
 
 def year_months(

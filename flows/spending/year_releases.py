@@ -181,7 +181,7 @@ def plan_year(run: Run, crowd: Crowd, privacy: PrivacySettings, ledger: Ledger) 
         raise SettingsError(
             f"[privacy]: min_group_size must leave a group to publish, got {privacy.min_group_size}"
         )
-    corrections = _correction_queries(label, crowd, settings, privacy, cohorts, years)
+    corrections = _correction_queries(label, crowd, settings, privacy, cohorts, years, groups)
     why_not = why_not_corrected(settings)
     return YearReleases(
         cohorts, year, years, groups, counts, place,
@@ -232,16 +232,20 @@ def _count_queries(
 
 def _correction_queries(
     label: np.ndarray, crowd: Crowd, settings: Settings, privacy: PrivacySettings,
-    cohorts: Cohorts, years: tuple[Year, ...],
+    cohorts: Cohorts, years: tuple[Year, ...], published: tuple[str, ...],
 ) -> tuple[tuple[int, Query], ...] | str:  # fmt: skip
-    """The correction by gold of each cohort that has some, all groups together, or why there is none."""
+    """The correction by gold of each cohort that has some, of all published groups together, or why not.
+
+    Gold of other groups says nothing of the shares that are corrected.
+    """
     why_not = why_not_corrected(settings)
     if why_not is not None:
         return why_not
-    if settings.input.gold_sampling == "stratified" and np.unique(cohorts.group).size > 1:
+    if settings.input.gold_sampling == "stratified" and len(published) > 1:
         return "stratified gold corrects each group by itself, which planned_runs does not offer"
     names, group = crowd.labelled_groups()
-    gold, found = crowd.gold_code().astype(np.int64), []
+    counts = np.isin(cohorts.group, published)
+    gold, found = np.where(counts, crowd.gold_code(), -1).astype(np.int64), []
     terms = json.dumps({"classes": crowd.labels.classes.tolist()})
     for cohort, key in enumerate(cohorts.keys):
         own = np.where(cohorts.cohort == cohort, gold, -1)
@@ -253,7 +257,7 @@ def _correction_queries(
             local=settings.consensus_is_local, tasks=crowd.labels.tasks, max_tasks=1, apart=False,
         )  # fmt: skip
         found.append((cohort, _published(query, key, Part(CORRECTED, key), terms)))
-    return tuple(found) or "no task of a cohort has gold"
+    return tuple(found) or "no task of a cohort has gold in a published group"
 
 
 def _published(query: Query, key: str, part: Part, terms: str) -> Query:

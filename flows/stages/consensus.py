@@ -14,7 +14,7 @@ from flows.files import forget_pages
 from flows.run import Crowd, Run, begun_from, keep_fit
 from flows.settings import ReportSettings, SettingsError
 from flows.stages.label_plan import FewAtHand, plan_next
-from flows.stages.label_sets import aggregate_sets, sets_sentence
+from flows.stages.label_sets import aggregate_sets, sets_sentence, unchecked
 from flows.stages.labels import Aggregated, CampaignLabels, Groups, open_labels
 from flows.stages.learning import (
     find_decision_images,
@@ -159,7 +159,7 @@ def consensus_verdict(found: dict[str, Any]) -> str:
     """Say how sure the consensus is, and how often it is right on gold, from `consensus.json`."""
     if found.get("sets") is not None:
         return sets_sentence(found)
-    gold, checked = found["gold"], "no gold tasks to check against"
+    gold, checked = found["gold"], unchecked(found)
     if gold is not None:
         beside = "labels alone, of all workers," if gold.get("joined") else "with all workers"
         checked = (
@@ -180,6 +180,8 @@ def _confidence(found: dict[str, Any]) -> str:
         return f"no confidence to be had: {MODELS_ALONE}"
     calibrated = found["confidence"]
     by = f"by {calibrated['n_gold']:,} gold tasks" if calibrated["n_gold"] else "by labels alone"
+    if n_used := found.get("gold_used"):
+        by = f"by labels, and 1 for {n_used:,} gold task{'s' * (n_used != 1)}"
     if found.get("by_chance"):
         by += ", yet workers agree no more than by chance"
     elif calibrated.get("hardly_known"):

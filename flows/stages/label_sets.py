@@ -22,7 +22,7 @@ from quality import MultiLabelConsensus, MultiLabels, accuracy
 from quality.multilabel import plan_answers
 from quality.reports import rank_tasks
 
-__all__ = ["aggregate_sets", "sets_sentence"]
+__all__ = ["aggregate_sets", "sets_sentence", "unchecked"]
 
 MAX_ASKED, MAX_CONSIDERED = 500, 2_000  # workers and tasks that the plan chooses from
 MAX_WORK = 2 * 10**8  # of workers, tasks and classes
@@ -102,7 +102,7 @@ NOT_OF_SETS: dict[str, Any] = {
 
 def sets_sentence(found: dict[str, Any]) -> str:
     """Say how sure the sets are, and how often they are right on gold, from `consensus.json`."""
-    gold, checked = found["gold"], "no gold tasks to check against"
+    gold, checked = found["gold"], unchecked(found)
     if gold is not None:
         checked = (
             f"{gold['accuracy']:.1%} of {gold['n']:,} gold tasks exactly right ({gold['low']:.1%} to "
@@ -114,6 +114,14 @@ def sets_sentence(found: dict[str, Any]) -> str:
         f"{found['sets']['n_classes']:.2f} classes a task, the least sure one right with a mean "
         f"probability of {found['mean_confidence']:.3f} ({by}), {checked}"
     )
+
+
+def unchecked(found: dict[str, Any]) -> str:
+    """Say why gold does not check the consensus, from `consensus.json`."""
+    n_used = found.get("gold_used")
+    if not n_used:
+        return "no gold tasks to check against"
+    return f"not checked, as the {n_used:,} gold task{'s' * (n_used != 1)} made it"
 
 
 def _chosen(found: MultiLabelConsensus, n_classes: int) -> Bool[np.ndarray, "tasks classes"]:

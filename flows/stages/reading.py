@@ -11,12 +11,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import duckdb
 import numpy as np
 
 from flows.aggregators import check_classes
 from flows.files import FULL, OutputError
 from flows.run import FEATURES, Crowd, Run, digest_key, save_crowd
-from flows.settings import EngineSettings, InputSettings, SettingsError
+from flows.settings import EngineSettings, InputSettings, ReportSettings, SettingsError
 from flows.sharding import (
     SHARDS,
     ShardFolder,
@@ -31,6 +32,7 @@ from flows.sharding import (
     write_shards,
 )
 from flows.stages.labels import refuse_whole_filter
+from flows.stages.learning import BOUNDARY
 from flows.tables import (
     Reference,
     Sources,
@@ -54,12 +56,16 @@ from flows.tables import (
     refuse_hollow,
     task_texts,
 )
-from quality import yes_no_labels
+from quality import MultiLabels, conflict_tasks, yes_no_labels
 from quality.labels import check_table
 
-__all__ = ["gold_apart", "models_apart", "names_of_models", "public_sizes", "read_and_check"]
+__all__ = [
+    "gold_apart", "models_apart", "names_of_models", "public_sizes", "read_and_check",
+    "refuse_other_features",
+]  # fmt: skip
 
 TEXTS = "task_texts.parquet"
+SHOWN_NAMES = 12  # of features, in a sentence
 
 
 def read_and_check(run: Run) -> str:
@@ -84,10 +90,15 @@ def _with_room(folder: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno not in FULL:
             raise
-        raise OutputError(
-            f"{error.filename or folder} cannot be written: {os.strerror(error.errno)}; make room there, "
-            "and run again"
-        ) from None
+        place, why = error.filename or folder, os.strerror(error.errno)
+    except duckdb.IOException as error:  # which has the system's words in its own
+        whys = [os.strerror(number) for number in FULL if os.strerror(number) in str(error)]
+        if not whys:
+            raise
+        place, why = folder, whys[0]
+    else:
+        return
+    raise OutputError(f"{place} cannot be written: {why}; make room there, and run again")
 
 
 def _read_and_check(run: Run) -> str:
@@ -105,6 +116,7 @@ def _read_and_check(run: Run) -> str:
             crowd, shards = _read_shards(run, sources, engine)
             labels = crowd.labels
             counts, where = {"n_labels": shards.n_labels}, f", in {len(shards.paths):,} shards"
+    refuse_other_features(settings.report, () if crowd.tasks is None else crowd.tasks.feature_names)
     if crowd.answers is None:
         check_classes(
             settings.aggregator, n_workers=labels.n_workers, n_tasks=labels.n_tasks,
@@ -124,6 +136,21 @@ def _read_and_check(run: Run) -> str:
         f"{counts['n_labels']:,} {what} of {tasks} by {counts['n_workers']:,} workers, "
         f"{counts['n_classes']} classes{where}{doubts}{read_as}"
     )
+
+
+def refuse_other_features(asked: ReportSettings, names: tuple[str, ...]) -> None:
+    """Raise SettingsError if the report is to have a feature, or as many of them, as the tasks have not."""
+    axis, shape = asked.psychometric, asked.image_shape
+    if names and axis not in (None, BOUNDARY, *names):
+        few = ", ".join(names[:SHOWN_NAMES]) + ", ..." * (len(names) > SHOWN_NAMES)
+        raise SettingsError(
+            f'report.psychometric must be a feature or "{BOUNDARY}", got {axis!r}; features are {few}'
+        )
+    if names and shape is not None and shape[0] * shape[1] != len(names):
+        raise SettingsError(
+            f"report.image_shape must have as many pixels as the tasks have features, {len(names):,}, got "
+            f"{shape[0]} x {shape[1]}"
+        )
 
 
 def gold_apart(crowd: Crowd) -> str:
@@ -237,11 +264,25 @@ def _read_sets(
                 f"{name}: task {answers.tasks[int(unknown.argmax())]} must be in the task tables, and is "
                 "not; add it there"
             )
-    refuse_hollow(yes_no_labels(answers), name)
+    _refuse_hollow_sets(answers, name)
     gold = None
     if sources.gold is not None:
         gold = read_gold_sets(sources.gold.table, answers, split=split, nothing=inputs.nothing)
     return Crowd.of_sets(answers, tasks, gold)
+
+
+def _refuse_hollow_sets(answers: MultiLabels, file: str) -> None:
+    """Raise TableError for answers of one worker, and for answers without disagreement."""
+    if answers.n_workers == 1:
+        raise TableError(
+            f"{file}, column worker: every answer is by one worker, {str(answers.workers[0])!r}; "
+            "reputations need two workers or more; check the export"
+        )
+    if not conflict_tasks(yes_no_labels(answers)).any():
+        raise TableError(
+            f"{file}: no two workers differ on any task, so nothing tells good workers from bad; have tasks "
+            "answered by several workers, or use the answers as they are"
+        )
 
 
 def _read_shards(run: Run, sources: Sources, engine: EngineSettings) -> tuple[Crowd, ShardFolder]:

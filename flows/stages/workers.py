@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from jaxtyping import Bool, Int
 from flows.choices import Metric
 from flows.run import Crowd, Run
 from flows.settings import FilterSettings, SettingsError
-from flows.stages.labels import Groups, open_answers, rate_of, set_agreement
+from flows.stages.labels import Groups, WorkerLabels, open_answers, rate_of, set_agreement
 from flows.stages.learning import potential_table
 from flows.tables import arrow_array, arrow_table, coded_texts, numpy_array
 from quality import (
@@ -63,18 +63,21 @@ def judge_workers(run: Run) -> str:
         stop = spared or stop
         run.waits_for("who does not answer on their own")
         found = None if chosen == "ignore" else labels.dependence()
+        grouped = Members()
         if found is not None and chosen == "remove":
-            filtered = replace(filtered, keep=filtered.keep & (found.group < 0))
+            fewest = run.settings.filter.min_labels_per_task
+            filtered, grouped = without_groups(labels, filtered, found.group >= 0, fewest)
         weighed = found is not None and chosen == "weigh" and len(found.sizes)
         run.waits_for("who pastes a model's answers")
         pasted = pasted_facts(labels.crowd, labels.whole())
         judged = labels.judge(filtered, found.group if found is not None and weighed else None)
+        report = grouped.in_words(judged.report)
         run.waits_for("the table of workers")
         names, whole, answers = labels.crowd.labels.workers, labels.whole(), labels.crowd.answers
     if (least := run.settings.filter.potentials) is not None:
-        run.write_table("potentials.parquet", potential_table(whole, names, judged.report, least))
+        run.write_table("potentials.parquet", potential_table(whole, names, report, least))
     group = np.full(len(names), -1) if found is None else found.group
-    run.write_table("workers.parquet", worker_table(names, judged.report, group, judged.left_out))
+    run.write_table("workers.parquet", worker_table(names, report, group, judged.left_out))
     penalty = f"{run.settings.filter.penalty} penalty"
     if answers is None:
         run.waits_for("how many tasks adversaries could turn")
@@ -96,7 +99,7 @@ def judge_workers(run: Run) -> str:
             "penalty": penalty,
             "by_distance": run.settings.input.order and run.settings.filter.penalty == "soft",
             "stop": stop,
-            **_removed(filtered, names),
+            **_removed(filtered, grouped, names),
             "labels_removed": judged.n_labels_removed,
             "of_sets": answers is not None,
             "groups": None if found is None else group_facts(found, names, chosen),
@@ -104,10 +107,67 @@ def judge_workers(run: Run) -> str:
         },
     )
     worth = "" if found is None else f"; {len(names):,} workers, worth {found.worth:,.0f}"
+    also = f" and {len(grouped.removed):,} in groups" * bool(len(grouped.removed))
     return (
-        f"{len(filtered.removed):,} of {len(names):,} workers removed by {penalty} ({stop}), with "
+        f"{len(filtered.removed):,} of {len(names):,} workers removed by {penalty} ({stop}){also}, with "
         f"{judged.n_labels_removed:,} {'labels' if answers is None else 'answers'}{worth}"
     )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Members:
+    """Workers who were to go with their groups: the codes of those removed, and why the others stay."""
+
+    removed: tuple[int, ...] = ()
+    refused: tuple[tuple[int, str], ...] = ()
+
+    def in_words(self, report: WorkerReport) -> WorkerReport:
+        """Return the report with what became of them in their reasons."""
+        if not (self.removed or self.refused):
+            return report
+        reason = list(report.reason)
+        for code in self.removed:
+            reason[code] = f"removed for not answering on her own; by penalty {reason[code]}"
+        for code, why in self.refused:
+            reason[code] = f"{reason[code]}; does not answer on her own, and stays: {why}"
+        return replace(report, reason=tuple(reason))
+
+
+def without_groups(
+    labels: WorkerLabels,
+    filtered: Filtered | FilteredDishonest,
+    members: Bool[np.ndarray, " workers"],
+    least: int,
+) -> tuple[Filtered | FilteredDishonest, Members]:
+    """Remove the members of groups, and return what became of them.
+
+    Notes
+    -----
+    **Guarantees.** No task falls below `least` labels by a removal: a member without whom it would stays.
+    Those go first who have fewest labels of tasks that only members can keep at `least`.
+    """
+    keep, tasks = filtered.keep.copy(), labels.crowd.labels.tasks
+    worker, task, n_left = labels.scarce_labels(keep, members, least)
+    left, place = (
+        dict(zip(task.tolist(), n_left.tolist(), strict=True)),
+        np.argsort(worker, kind="stable"),
+    )
+    codes, start = np.unique(worker[place], return_index=True)
+    hers = dict(zip(codes.tolist(), np.split(task[place], start[1:]), strict=True))
+    refused = []
+    for code in sorted(hers, key=lambda code: (len(hers[code]), code)):
+        own = hers[code].tolist()
+        short = [one for one in own if left[one] <= least]
+        if short:
+            few = f"task {tasks[short[0]]} would be left with fewer than {least} label"
+            refused.append((code, few + "s" * (least != 1)))
+            continue
+        left.update((one, left[one] - 1) for one in own)
+    gone = members & keep
+    gone[[code for code, _ in refused]] = False
+    keep[gone] = False
+    removed = tuple(np.flatnonzero(gone).tolist())
+    return replace(filtered, keep=keep), Members(removed, tuple(sorted(refused)))
 
 
 def filter_of(chosen: FilterSettings, crowd: Crowd) -> tuple[FilterSettings, str | None]:
@@ -211,11 +271,9 @@ def crowd_verdict(found: dict[str, Any]) -> str:
 
 
 def kept_workers(run: Run, crowd: Crowd) -> Bool[np.ndarray, " workers"]:
-    """True for each worker whom the filter kept, as `judge_workers` wrote it, and the settings keep."""
-    table = run.read_table("workers.parquet", ["worker", "flagged", "group"])
+    """True for each worker whom `judge_workers` has kept."""
+    table = run.read_table("workers.parquet", ["worker", "flagged"])
     flagged = numpy_array(table.column("flagged"))
-    if run.settings.consensus.groups == "remove":
-        flagged = flagged | numpy_array(table.column("group").is_valid())
     removed = np.array(
         table.column("worker").take(arrow_array(np.flatnonzero(flagged))).to_pylist()
     )
@@ -355,13 +413,17 @@ def worker_table(
     return table
 
 
-def _removed(filtered: Filtered | FilteredDishonest, names: np.ndarray) -> dict[str, Any]:
-    """Return the workers whom the filter removed, and those whose removal it refused."""
-    refused = zip(filtered.refused, filtered.refused_reason, strict=True)
+def _removed(
+    filtered: Filtered | FilteredDishonest, grouped: Members, names: np.ndarray
+) -> dict[str, Any]:
+    """Return the workers removed, by the filter and with their groups, and those who could not be."""
+    by_filter = zip(filtered.refused.tolist(), filtered.refused_reason, strict=True)
+    refused = dict(one for one in by_filter if filtered.keep[one[0]]) | dict(grouped.refused)
+    removed = [*filtered.removed.tolist(), *grouped.removed]
     return {
-        "n_removed": len(filtered.removed),
-        "removed": [str(names[code]) for code in filtered.removed],
-        "refused": [{"worker": str(names[code]), "reason": reason} for code, reason in refused],
+        "n_removed": len(removed),
+        "removed": [str(names[code]) for code in removed],
+        "refused": [{"worker": str(names[code]), "reason": why} for code, why in refused.items()],
         "worst_kept": _worst_kept(filtered, names),
     }
 
@@ -369,6 +431,8 @@ def _removed(filtered: Filtered | FilteredDishonest, names: np.ndarray) -> dict[
 def _worst_kept(filtered: Filtered | FilteredDishonest, names: np.ndarray) -> dict[str, str] | None:
     """Return the worker nearest to removal, and why she was kept; None where the filter does not judge."""
     if not isinstance(filtered, FilteredDishonest) or filtered.worst_kept < 0:
+        return None
+    if not filtered.keep[filtered.worst_kept]:  # she went with her group
         return None
     return {"worker": str(names[filtered.worst_kept]), "reason": filtered.worst_kept_reason}
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from learners.bounds import check_level
 from learners.holdout.thresholdout import STEPS, check_question, clamped
-from privacy.accounting import MAX_SCALE, Arithmetic
+from privacy.accounting import MAX_SCALE, Arithmetic, keep_declared
 from privacy.mechanism import History, Json, Noise, Question
 from privacy.mechanisms import PureEvent, exact
 from privacy.query import Query
@@ -184,9 +184,8 @@ class CandidateGate:
     arithmetic: ClassVar[Arithmetic] = "exact"
 
     def __post_init__(self) -> None:
+        keep_declared(self)
         _check_counts(self.n_candidates, self.refutations)
-        for name in ("n_candidates", "refutations"):  # NumPy's, for JSON
-            object.__setattr__(self, name, int(getattr(self, name)))
         if not 0 < self.epsilon < math.inf:
             raise ValueError(f"epsilon must be > 0 and finite, got epsilon={self.epsilon}")
         check_level(self.level)

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from privacy.accounting import MAX_SCALE, Arithmetic
+from privacy.accounting import MAX_SCALE, Arithmetic, keep_declared
 from privacy.mechanism import History, Json, Noise, Question
 from privacy.mechanisms import PureEvent, exact
 from privacy.query import Query
@@ -177,13 +177,13 @@ class Thresholdout:
     arithmetic: ClassVar[Arithmetic] = "exact"
 
     def __post_init__(self) -> None:
+        keep_declared(self)
         if not 0 < self.threshold < 1:
             raise ValueError(f"threshold must be in (0, 1), got threshold={self.threshold}")
         if not 0 < self.sigma < math.inf:
             raise ValueError(f"sigma must be > 0 and finite, got sigma={self.sigma}")
         if not (isinstance(self.budget, Integral) and self.budget >= 1):
             raise ValueError(f"budget must be a whole number >= 1, got budget={self.budget}")
-        object.__setattr__(self, "budget", int(self.budget))  # NumPy's, for JSON
 
     def event(self, query: Query) -> PureEvent:
         """Describe the whole interaction; raise for more records than the noise can be drawn for."""
@@ -300,4 +300,7 @@ def _public(state: Json, status: str, value: float | None, history: History) -> 
 
 def _refuted(other: Json) -> int:
     """Refutations of another interaction; one that does not count them may have revealed anything."""
-    return int(other.get("refuted", 1)) if isinstance(other, dict) else 1
+    if not isinstance(other, dict):
+        return 1
+    grades = other.get("grades")  # a `CandidateGate` keeps one for each refutation
+    return len(grades) if isinstance(grades, list) else int(other.get("refuted", 1))

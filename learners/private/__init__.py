@@ -36,6 +36,7 @@ from learners.private.logistic_minimum import (
 from learners.private.noisy_descent import NoisyGradientDescent, prefers_descent, private_training
 from learners.private.objective_perturbation import (
     ObjectivePerturbation,
+    check_training_price,
     gradient_tolerance,
     lifted_rows,
     perturbed_weight,
@@ -63,10 +64,10 @@ __all__ = [
     "ConvergenceError", "DeflatedDirections", "GaussianObjectivePerturbation", "Lifted", "LinearModel",
     "NoisyGradientDescent", "NoisyMoments", "ObjectivePerturbation", "OutputPerturbation",
     "PrincipalSubspace", "PrivateHistogram", "PrivateLogisticRegression", "PrivatePCA",
-    "bin_counts", "check_bins", "check_knobs", "check_search", "density_of", "fit_linear",
-    "gradient_tolerance", "histogram_score", "histogram_sensitivity", "lift", "lifted", "lifted_rows",
-    "moments_query", "perturbed_weight", "prefers_descent", "private_subspace", "private_training",
-    "scores", "signs", "split_epsilon", "to_coef", "training_rows",
+    "bin_counts", "check_bins", "check_knobs", "check_search", "check_training_price", "density_of",
+    "fit_linear", "gradient_tolerance", "histogram_score", "histogram_sensitivity", "lift", "lifted",
+    "lifted_rows", "moments_query", "perturbed_weight", "prefers_descent", "private_subspace",
+    "private_training", "scores", "signs", "split_epsilon", "to_coef", "training_rows",
 ]  # fmt: skip
 
 

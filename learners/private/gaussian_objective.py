@@ -18,12 +18,14 @@ from scipy.special import gammaincc
 from learners.private.linear_model import check_knobs, to_coef
 from learners.private.logistic_minimum import TOLERANCE, Lifted
 from learners.private.objective_perturbation import (
+    EpsilonSplit,
+    check_training_price,
     lifted_rows,
     noisy_minimum,
     public_knobs,
     split_epsilon,
 )
-from privacy.accounting import MAX_EPSILON, check_epsilon, is_covered
+from privacy.accounting import MAX_EPSILON, check_epsilon, is_covered, keep_declared
 from privacy.mechanism import Json, Noise
 from privacy.mechanisms import ApproximateEvent
 from privacy.query import Query
@@ -181,7 +183,9 @@ class GaussianObjectivePerturbation:
     n_classes: int
 
     def __post_init__(self) -> None:
+        keep_declared(self)
         check_epsilon(self.epsilon)
+        check_training_price(epsilon=self.epsilon)
         if not 0 < self.delta < 1:
             raise ValueError(f"delta must be in (0, 1), got delta={self.delta}")
         check_knobs(self.regularization, self.norm_bound, self.n_classes)
@@ -191,6 +195,10 @@ class GaussianObjectivePerturbation:
         knobs = public_knobs(query, self.regularization, self.norm_bound, self.n_classes)
         if not self.delta * query.n < 1:
             raise ValueError(f"delta must be below 1/n, got delta={self.delta} with n={query.n}")
+        # refuses a price of which no noise is known, where nothing is paid yet
+        _noise_of(
+            self.epsilon, self.delta, self.regularization, n=query.n, k=_problems(self.n_classes)
+        )
         name = "gaussian objective perturbation"
         return ApproximateEvent(name, self.epsilon, self.delta, knobs)
 
@@ -216,9 +224,8 @@ def gaussian_weight(
     """Return all problems' weights, for (`epsilon`, `delta`) in total: `GaussianObjectivePerturbation`."""
     n, columns = row.shape
     k = len(sign)
-    split = split_epsilon(epsilon / k, regularization, n)
+    split, deviation = _noise_of(epsilon, delta, regularization, n=n, k=k)
     strength = regularization + split.extra_regularization
-    deviation = noise_deviation(k * split.noise, delta, k)
     tolerance = TOLERANCE * (1 + deviation * math.sqrt(columns) / n)
     weight = np.empty((k, columns))
     for problem, problem_sign in enumerate(sign):
@@ -228,3 +235,15 @@ def gaussian_weight(
             row, problem_sign, linear, strength, tolerance, epsilon=split.minimum, noise=noise
         )
     return weight
+
+
+def _noise_of(
+    epsilon: float, delta: float, regularization: float, *, n: int, k: int
+) -> tuple[EpsilonSplit, float]:
+    """Return the split of each of k problems' epsilon, and the deviation of their noise; public."""
+    split = split_epsilon(epsilon / k, regularization, n)
+    return split, noise_deviation(k * split.noise, delta, k)
+
+
+def _problems(n_classes: int) -> int:
+    return 1 if n_classes == 2 else n_classes

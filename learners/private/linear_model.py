@@ -21,6 +21,7 @@ from jaxtyping import Float, Int
 from scipy.special import expit, log_expit, softmax
 
 from learners.private.logistic_minimum import (
+    MIN_BOUND,
     TOLERANCE,
     all_finite,
     certified_minimum,
@@ -153,7 +154,7 @@ def fit_linear(
     regularization
         Strength, >= 1e-9, intercept included.
     norm_bound
-        Declared l2 bound of the rows, > 0.
+        Declared l2 bound of the rows, >= 1e-100.
     n_classes
         Number of classes, >= 2; two make one problem, more make one each.
     places
@@ -196,8 +197,8 @@ def check_knobs(regularization: float, norm_bound: float, n_classes: int) -> Non
         raise ValueError(
             f"regularization must be >= {MIN_REGULARIZATION} and finite, got {regularization=}"
         )
-    if not 0 < norm_bound < math.inf:
-        raise ValueError(f"norm_bound must be > 0 and finite, got {norm_bound=}")
+    if not MIN_BOUND <= norm_bound < math.inf:
+        raise ValueError(f"norm_bound must be >= {MIN_BOUND} and finite, got {norm_bound=}")
     if not (isinstance(n_classes, Integral) and n_classes >= 2):
         raise ValueError(f"n_classes must be a whole number >= 2, got {n_classes=}")
 

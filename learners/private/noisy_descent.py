@@ -23,7 +23,7 @@ from learners.private.objective_perturbation import (
     lifted_rows,
     training_rows,
 )
-from privacy.accounting import SAFETY, check_price
+from privacy.accounting import SAFETY, check_price, keep_declared
 from privacy.mechanism import Json, Noise
 from privacy.mechanisms import ApproximateEvent, analytic_gaussian_scale
 from privacy.query import Query
@@ -121,6 +121,7 @@ class NoisyGradientDescent:
     n_classes: int
 
     def __post_init__(self) -> None:
+        keep_declared(self)
         check_knobs(1.0, self.norm_bound, self.n_classes)
         self.plan(1)
 

@@ -24,6 +24,7 @@ from learners.private.logistic_minimum import (
     certified_minimum,
     lifted,
 )
+from privacy.accounting import keep_declared
 from privacy.mechanism import Json, Noise
 from privacy.mechanisms import PureEvent
 from privacy.query import Query, Unit
@@ -32,6 +33,7 @@ __all__ = [
     "EpsilonSplit",
     "ObjectivePerturbation",
     "PureTraining",
+    "check_training_price",
     "gradient_tolerance",
     "lifted_rows",
     "noisy_minimum",
@@ -43,6 +45,7 @@ __all__ = [
 ]
 
 CURVATURE = 0.25  # the largest second derivative of the logistic loss
+MIN_EPSILON = 1e-100  # the square of the noise that a smaller one asks for is no double
 MINIMUM_SHARE = 0.01  # of epsilon, for stopping short of the exact minimum
 JACOBIAN_SHARE = 0.125  # of what that leaves, at most
 
@@ -189,6 +192,13 @@ def gradient_tolerance(split: EpsilonSplit, n: int, columns: int) -> float:
     return TOLERANCE * (1 + 2 * columns / (split.noise * n))
 
 
+def check_training_price(**epsilon: float) -> None:
+    """Raise ValueError unless every price, passed by its name, is finite, and its noise can be drawn."""
+    for name, price in epsilon.items():
+        if not MIN_EPSILON <= price < math.inf:
+            raise ValueError(f"{name} must be >= {MIN_EPSILON} and finite, got {name}={price}")
+
+
 @dataclass(frozen=True, slots=True)
 class PureTraining:
     """What `ObjectivePerturbation` and `OutputPerturbation` share: knobs, their checks, event and release.
@@ -204,8 +214,8 @@ class PureTraining:
     train: ClassVar[Callable[..., np.ndarray]]
 
     def __post_init__(self) -> None:
-        if not 0 < self.epsilon < math.inf:
-            raise ValueError(f"epsilon must be > 0 and finite, got epsilon={self.epsilon}")
+        keep_declared(self)
+        check_training_price(epsilon=self.epsilon)
         check_knobs(self.regularization, self.norm_bound, self.n_classes)
 
     def event(self, query: Query) -> PureEvent:
@@ -237,11 +247,11 @@ class ObjectivePerturbation(PureTraining):
     Parameters
     ----------
     epsilon
-        Total for the released model, > 0.
+        Total for the released model, >= 1e-100.
     regularization
         Strength, >= 1e-9; the intercept is regularised too. Public: tune it with `StabilityValidation`.
     norm_bound
-        Declared l2 bound of a row, > 0, never taken from the data. Rows beyond it are clipped.
+        Declared l2 bound of a row, >= 1e-100, never taken from the data. Rows beyond it are clipped.
     n_classes
         Number of classes, >= 2, public.
 

@@ -57,7 +57,7 @@ class OutputPerturbation(PureTraining):
     Parameters
     ----------
     epsilon
-        Total for the released model, > 0.
+        Total for the released model, >= 1e-100.
     regularization, norm_bound, n_classes
         As in `ObjectivePerturbation`, errors included.
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from privacy.accounting import SAFETY, check_price
+from privacy.accounting import SAFETY, check_price, keep_declared
 from privacy.mechanism import ApproximateEvent, Json, Noise, PureEvent
 from privacy.mechanisms import analytic_gaussian_scale
 from privacy.query import Query, Unit
@@ -154,6 +154,7 @@ class NoisyMoments:
     n_components: int
 
     def __post_init__(self) -> None:
+        keep_declared(self)
         check_price(self.epsilon, self.delta)
         object.__setattr__(self, "n_components", _whole_components(self.n_components))
 
@@ -233,6 +234,7 @@ class PrincipalSubspace:
     n_components: int
 
     def __post_init__(self) -> None:
+        keep_declared(self)
         _check_epsilon(self.epsilon)
         object.__setattr__(self, "n_components", _whole_components(self.n_components))
         if not self.n_components <= MAX_JOINT:
@@ -297,6 +299,7 @@ class DeflatedDirections:
     n_components: int
 
     def __post_init__(self) -> None:
+        keep_declared(self)
         _check_epsilon(self.epsilon)
         object.__setattr__(self, "n_components", _whole_components(self.n_components))
 

@@ -23,9 +23,10 @@ from learners.private import (
     histogram_sensitivity,
 )
 from learners.selection.public_split import check_price, choice, noisiest
+from privacy.accounting import covering_scale, keep_declared
 from privacy.mechanism import Json, Noise
 from privacy.mechanisms import LatticeLaplace, PureEvent, exact
-from privacy.query import Query, Unit
+from privacy.query import ONE_TASK, Query, Unit
 
 __all__ = ["HistogramValidation", "histogram_query"]
 
@@ -92,14 +93,15 @@ class HistogramValidation:
     high: float
 
     def __post_init__(self) -> None:
+        keep_declared(self)
         if not len(set(self.candidates)) == len(self.candidates) > 0:
             raise ValueError(f"candidates must be distinct, one at least, got {self.candidates}")
         for n_bins in self.candidates:
             check_bins(n_bins, self.low, self.high)
-        # NumPy's, for JSON
-        object.__setattr__(self, "candidates", tuple(map(int, self.candidates)))
         check_price(epsilon_counts=self.epsilon_counts, epsilon_select=self.epsilon_select)
         choice(self.epsilon_select)
+        # a refusal by the draw would come after payment
+        covering_scale(ONE_TASK, self.epsilon_counts)
 
     def event(self, query: Query) -> PureEvent:
         """Describe a release on this query; raise for one without values on both sides of a split."""
@@ -159,7 +161,7 @@ class HistogramValidation:
     ) -> Int[np.ndarray, " bins"]:
         train = held["x"][~held["validation"]]
         counts = bin_counts(train, n_bins, self.low, self.high)
-        query = Query("training", "bins", counts, Unit.ROW, n=len(train), l1=2.0)
+        query = Query("training", "bins", counts, Unit.ROW, n=len(train), l1=ONE_TASK)
         return np.array(LatticeLaplace(self.epsilon_counts).draw(query, noise))
 
 

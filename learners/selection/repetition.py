@@ -23,6 +23,7 @@ from learners.selection.public_split import (
     share_of,
     split_rows,
 )
+from privacy.accounting import keep_declared
 from privacy.mechanism import Json, Noise
 from privacy.mechanisms import PureEvent, covering_scale
 from privacy.query import Query
@@ -93,12 +94,12 @@ class RandomRepetition:
     n_classes: int
 
     def __post_init__(self) -> None:
+        keep_declared(self)
         check_candidates(self.candidates, self.norm_bound, self.n_classes)
         check_price(epsilon=self.epsilon)
         covering_scale(MOVED, share_of(self.epsilon, 3))
         if not (isinstance(self.mean_runs, Integral) and self.mean_runs >= 1):
             raise ValueError(f"mean_runs must be a whole number >= 1, got {self.mean_runs}")
-        object.__setattr__(self, "mean_runs", int(self.mean_runs))  # NumPy's, for JSON
 
     def event(self, query: Query) -> PureEvent:
         """Describe a release on this query; raise for one without training and validation rows."""

@@ -16,14 +16,15 @@ from typing import Any
 
 import numpy as np
 
+from learners.private import check_training_price
 from learners.selection.public_split import (
     SplitRows,
     check_candidates,
-    check_price,
     check_split,
     share_of,
     split_rows,
 )
+from privacy.accounting import keep_declared
 from privacy.mechanism import Json, Noise
 from privacy.mechanisms import NoisyMax, PureEvent
 from privacy.query import Query, Unit
@@ -44,8 +45,10 @@ class _Rival(ABC):
     n_classes: int
 
     def __post_init__(self) -> None:
+        keep_declared(self)
         check_candidates(self.candidates, self.norm_bound, self.n_classes)
-        check_price(epsilon=self.epsilon)
+        check_training_price(epsilon=self.epsilon)
+        NoisyMax(self.epsilon, spread=BOTH_WAYS)  # a refusal by the draw would come after payment
 
     def draw(self, query: Query, noise: Noise) -> Json:
         """Choose and train on the query's rows; only the ledger calls this."""

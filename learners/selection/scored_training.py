@@ -21,7 +21,7 @@ from learners.private import LinearModel, NoisyGradientDescent, training_rows
 from learners.selection.public_split import check_price, check_split, split_rows
 from learners.selection.reduced_training import ReducedTraining
 from learners.selection.stability import StabilityValidation
-from privacy.accounting import Arithmetic
+from privacy.accounting import Arithmetic, keep_declared
 from privacy.mechanism import Json, Noise
 from privacy.mechanisms import ApproximateEvent, PureEvent, covering_scale, exact
 from privacy.query import Query
@@ -64,6 +64,7 @@ class ScoredTraining:
     arithmetic: ClassVar[Arithmetic] = "double"
 
     def __post_init__(self) -> None:
+        keep_declared(self)
         check_price(epsilon_score=self.epsilon_score)
         covering_scale(1, self.epsilon_score)
 

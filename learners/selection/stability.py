@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 
 from learners.private import (
+    check_training_price,
     gradient_tolerance,
     split_epsilon,
 )
@@ -26,6 +27,7 @@ from learners.selection.public_split import (
     noisiest,
     split_rows,
 )
+from privacy.accounting import keep_declared
 from privacy.mechanism import Json, Noise
 from privacy.mechanisms import PureEvent, exact
 from privacy.query import Query
@@ -98,8 +100,10 @@ class StabilityValidation:
     n_classes: int
 
     def __post_init__(self) -> None:
+        keep_declared(self)
         check_candidates(self.candidates, self.norm_bound, self.n_classes)
-        check_price(epsilon_train=self.epsilon_train, epsilon_select=self.epsilon_select)
+        check_price(epsilon_select=self.epsilon_select)
+        check_training_price(epsilon_train=self.epsilon_train)
         choice(self.epsilon_select)
 
     @property

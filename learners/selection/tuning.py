@@ -8,7 +8,8 @@
 import math
 from dataclasses import dataclass
 
-from learners.selection.public_split import check_candidates, check_price
+from learners.private import check_training_price
+from learners.selection.public_split import MOVED, STEPS, check_candidates
 from learners.selection.repetition import runs_for
 from learners.selection.stability import score_sensitivity
 from privacy.accounting import price_text
@@ -62,7 +63,7 @@ def tuning_advice(
     candidates
         Regularizations, distinct, > 0.
     epsilon
-        For everything, > 0.
+        For everything, >= 1e-100.
     n_train, n_validation
         Rows on either side of the split, >= 1.
     columns
@@ -88,10 +89,11 @@ def tuning_advice(
     -----
     **Guarantees.** Only public numbers are read. With probability >= 95 % the candidate that
     `StabilityValidation` chooses scores within `stability_shortfall` of the best of the models it
-    judges: noises are >= 0, and the largest of k exceeds 2 beta ln(k / 0.05) / epsilon_select with a
-    chance of at most 5 %. With the same probability the winner of `RandomRepetition` scores within
-    `repetition_shortfall` of the best trial: the expected number of trials whose noise exceeds u =
-    (3 / epsilon) ln(mean_runs / 0.05) either way is at most 5 %, and two of them differ by 2 u.
+    judges: noises are >= 0, and the largest of k exceeds their mean, 2 beta 4097 / 4096 / epsilon_select,
+    times ln(k / 0.05) with a chance of at most 5 %. With the same probability the winner of
+    `RandomRepetition` scores within `repetition_shortfall` of the best trial: the expected number of
+    trials whose noise exceeds u, near (3 / epsilon) ln(mean_runs / 0.05), either way is at most 5 %, and
+    two of them differ by 2 u. Both shortfalls have a step more, by which rounding moves two scores.
 
     Examples
     --------
@@ -103,7 +105,7 @@ def tuning_advice(
     ('repetition', 1.0, 38)
     """
     check_candidates(candidates, norm_bound=1.0, n_classes=2)
-    check_price(epsilon=epsilon)
+    check_training_price(epsilon=epsilon)
     for name, count, smallest in (
         ("n_train", n_train, 1), ("n_validation", n_validation, 1), ("columns", columns, 2),
         ("n_problems", n_problems, 1),
@@ -120,9 +122,13 @@ def tuning_advice(
         columns=columns,
         n_problems=n_problems,
     )
-    stability = 2 * beta * math.log(len(candidates) / MISS) / (epsilon / 2)
+    largest = 2 * MOVED / (epsilon / 2) * math.log(len(candidates) / MISS)
+    stability = (largest + 1) / STEPS * beta  # rounding moves two scores by half a step each
     mean_runs = runs_for(len(candidates), MISS)
-    repetition = 2 * math.log(mean_runs / MISS) / (epsilon / 3) / n_validation
+    scale = MOVED / (epsilon / 3)
+    # P(|z| > u) = 2 q^(floor(u) + 1) / (1 + q), q = exp(-1 / scale)
+    beyond = scale * math.log(2 / (1 + math.exp(-1 / scale)) * mean_runs / MISS)
+    repetition = (2 * beyond + 1) / STEPS / n_validation
     return _choose(min(1.0, stability), min(1.0, repetition), mean_runs, gain, epsilon)
 
 

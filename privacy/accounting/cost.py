@@ -19,7 +19,9 @@ from dataclasses import Field, dataclass, fields
 from decimal import Decimal
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, cast, get_args, runtime_checkable
+
+import numpy as np
 
 from privacy.accounting.loss import Loss
 from privacy.query import Part
@@ -35,6 +37,7 @@ __all__ = [
     "Event",
     "EventError",
     "account_from",
+    "as_declared",
     "check_arithmetic",
     "check_delta",
     "check_epsilon",
@@ -47,6 +50,7 @@ __all__ = [
     "fits",
     "is_covered",
     "is_known",
+    "keep_declared",
     "parse_event",
     "price_text",
     "six_digits_down",
@@ -306,7 +310,7 @@ def event_json(event: Event) -> str:
     Raises
     ------
     EventError
-        If the event is of no known kind.
+        If the event is of no known kind, or JSON cannot hold one of its fields.
 
     Examples
     --------
@@ -319,16 +323,40 @@ def event_json(event: Event) -> str:
     record = {
         one.name: as_declared(one, getattr(event, one.name)) for one in fields(cast(Any, event))
     }
-    return json.dumps({"kind": _names[type(event)], **record}, sort_keys=True, allow_nan=False)
+    try:
+        return json.dumps({"kind": _names[type(event)], **record}, sort_keys=True, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise EventError(f"an event must be of texts and finite numbers: {error}") from None
 
 
 def as_declared(field: Field[Any], value: Any) -> Any:
-    """Return a dataclass's number as its field has it: a whole one as a double, where it is declared so.
+    """Return a dataclass's number, or tuple of them, as its field has it.
 
-    Equal prices are one price, however they are written.
+    A whole number is a double where the field takes doubles, and NumPy's numbers are Python's: equal
+    prices are one price, however they are written. A whole number that no double holds stays as it is.
     """
-    is_whole = isinstance(value, int) and not isinstance(value, bool)
-    return float(value) if is_whole and field.type in (float, "float") else value
+    doubles = field.type == "float" or float in (field.type, *get_args(field.type))
+    if isinstance(value, tuple):
+        return tuple(_number(one, doubles=doubles) for one in value)
+    return _number(value, doubles=doubles)
+
+
+def _number(value: Any, *, doubles: bool) -> Any:
+    own = value.item() if isinstance(value, np.generic) else value
+    if doubles and isinstance(own, int) and not isinstance(own, bool):
+        with suppress(OverflowError):
+            near = float(own)
+            return near if near == own else own
+    return own
+
+
+def keep_declared(record: Any) -> None:
+    """Keep a frozen dataclass's numbers `as_declared`, so that it is one however they were written.
+
+    For `__post_init__` of a mechanism whose event holds its knobs, and of an event.
+    """
+    for one in fields(record):
+        object.__setattr__(record, one.name, as_declared(one, getattr(record, one.name)))
 
 
 def parse_event(

@@ -27,6 +27,7 @@ from privacy.accounting.cost import (
     Event,
     event_json,
     exact,
+    keep_declared,
     parse_event,
     six_digits_up,
 )
@@ -90,6 +91,7 @@ class PlanEvent:
     delta: float
 
     def __post_init__(self) -> None:
+        keep_declared(self)
         texts = [text for text, _ in self.events]
         if not (texts and texts == sorted(set(texts))):
             raise ValueError("events must be one or more, different and in increasing order")

@@ -347,12 +347,24 @@ class Ledger:
         entries
             Number of newest entries to list; None for all. The totals are always of all.
         """
-        if entries is not None and not (is_whole(entries) and 0 <= entries < 2**63):
-            raise ValueError(f"entries must be an integer >= 0 or None, got entries={entries}")
+        _check_n_entries(entries)
         with self._access.reading() as book:
             check_chain(book, self._access.store.place, newest=NEWEST)
             required_budget(book, dataset)
             return read_statement(book, dataset, newest=entries)
+
+    def statements(self, *, entries: int | None = None) -> tuple[Statement, ...]:
+        """Return the statements of all data sets, by name, as they are at one moment.
+
+        `entries` is as for `statement`; the chain's newest rows are followed once for all.
+        """
+        _check_n_entries(entries)
+        with self._access.reading() as book:
+            check_chain(book, self._access.store.place, newest=NEWEST)
+            names = dataset_names(book)
+            for name in names:
+                required_budget(book, name)
+            return tuple(read_statement(book, name, newest=entries) for name in names)
 
     def datasets(self) -> tuple[str, ...]:
         """Return the names of the data sets that have a budget, sorted."""
@@ -414,6 +426,11 @@ class Ledger:
             has its own tool for it.
         """
         self._access.store.backup(Path(path).absolute())
+
+
+def _check_n_entries(entries: int | None) -> None:
+    if entries is not None and not (is_whole(entries) and 0 <= entries < 2**63):
+        raise ValueError(f"entries must be an integer >= 0 or None, got entries={entries}")
 
 
 def _system_noise() -> Noise:

@@ -273,12 +273,13 @@ def read_head(book: Book) -> Head:
 
 
 def heads_lacking(book: Book, heads: Iterable[Head]) -> tuple[Head, ...]:
-    """Return the heads that this chain never had, in their order."""
+    """Return the heads that this chain never had, in their order; a damaged one may hold anything."""
     n_rows, _ = _end(book)
     given = tuple(heads)
-    links = _links_at(book, sorted({one.n_rows for one in given}))
-    had = {at: _seal(at, link, book.key).hex() for at, link in links.items() if at <= n_rows}
-    return tuple(one for one in given if had.get(one.n_rows) != one.seal)
+    within = {one.n_rows for one in given if type(one.n_rows) is int and 0 <= one.n_rows <= n_rows}
+    links = _links_at(book, sorted(within))
+    had = {(at, _seal(at, link, book.key).hex()) for at, link in links.items()}
+    return tuple(one for one in given if (one.n_rows, one.seal) not in had)
 
 
 def _move_head(book: Book, n_rows: int, link: bytes) -> None:

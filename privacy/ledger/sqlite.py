@@ -37,6 +37,7 @@ SAME = {  # where a new row would replace an old one
 REFUSE = "BEGIN SELECT RAISE(ABORT, 'the ledger only grows'); END"
 SCHEMA = (
     *definitions(number="INTEGER", bytes_="BLOB"),
+    "CREATE INDEX entries_by_cell ON entries (dataset, partition, cell, event)",
     *(
         f"CREATE TRIGGER {table}_not_replaced BEFORE INSERT ON {table} "
         f"WHEN EXISTS (SELECT 1 FROM {table} WHERE {same}) {REFUSE}"

@@ -22,7 +22,7 @@ from privacy.ledger.records import (
 )
 from privacy.ledger.spending import slots_of
 from privacy.ledger.store import LedgerError, Record, answers, budgets, entries, releases
-from privacy.query import Part, Unit
+from privacy.query import Part, Unit, is_whole
 
 __all__ = [
     "Entry",
@@ -113,7 +113,7 @@ def dataset_names(book: Book) -> tuple[str, ...]:
 
 def time_of(book: Book, numbers: Collection[int]) -> str:
     """Return the time at which the last of some entries was paid."""
-    held = [number for number in numbers if abs(number) < 2**63]  # no database holds larger ones
+    held = [int(one) for one in numbers if is_whole(one) and abs(one) < 2**63]  # as a database can
     rows = rows_where(book, select(entries.c.entry, entries.c.time), entries.c.entry, held)
     times = {row.entry: str(row.time) for row in rows}
     for number in numbers:

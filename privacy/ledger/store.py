@@ -133,7 +133,6 @@ DEFINITIONS = (
         entry {number} NOT NULL REFERENCES entries, question TEXT NOT NULL,
         fingerprint {bytes} NOT NULL, contents {bytes}, state TEXT NOT NULL, value TEXT NOT NULL,
         link {bytes} NOT NULL, UNIQUE (entry, fingerprint))""",
-    "CREATE INDEX entries_by_cell ON entries (dataset, partition, cell, event)",
     "CREATE INDEX entries_by_dataset ON entries (dataset, entry)",
 )
 

@@ -44,6 +44,7 @@ __all__ = [
 STEEP = 600.0  # beyond it exp(-t) nears the smallest double, and leading terms are exact
 MIN_SCALE, MAX_SCALE = 1e-10, 1e8
 MIN_FLOOR = 1e-100  # the product of a smaller one and a scale could be 0
+CLEAR_FLOOR = 2.0**20  # beyond it the difference of two beta functions drowns in their rounding
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,7 @@ def pair_delta(source: float | int, target: float | int, scale: float, epsilon: 
     theta_i / (theta_i + theta_j) is Beta(scale p, scale q) or Beta(scale (p-1), scale (q+1)).
 
     **Guarantees.** The reverse of (p, q) is the forward of (q+1, p-1). No NaN passes for a delta of 0.
+    Between counts of more than some millions a small delta is mostly rounding.
 
     Examples
     --------
@@ -127,7 +129,8 @@ def dominating_delta(floor: float | int, scale: float, epsilon: float) -> float:
     Beta(s p, s q) and Beta(s (p-1), s (q+1)) of a pair have the same a + b, so one random map takes
     them to the laws of (p, q + k/s): by data processing every divergence falls as q grows, and by
     symmetry as p grows. The worst pair is (floor + 1, floor), whose constant is zero and whose two
-    directions coincide. It dominates at every epsilon at once, so it may be composed.
+    directions coincide. It dominates at every epsilon at once, so it may be composed. A floor above 2**20
+    counts as that one, whose delta is no smaller: what is computed for larger ones is mostly rounding.
 
     **Guarantees.** No pair with source >= floor + 1 and target >= floor has a larger divergence,
     in either direction; the limit at small scales is exp(-floor epsilon) / (2 floor + 1), not 0.
@@ -137,7 +140,7 @@ def dominating_delta(floor: float | int, scale: float, epsilon: float) -> float:
     >>> f"{dominating_delta(50, 0.5, 0.05):.12f}", f"{dominating_delta(5, 6e-5, 0.05):.12f}"
     ('0.035941534305', '0.070800083760')
     """
-    _check_floor(floor)
+    floor = _clear_floor(floor)
     _check(scale, epsilon)
     low, high, t = scale * floor, scale * (floor + 1), epsilon / scale
     lost = math.exp(epsilon) * _beta_cdf(high, low, t)
@@ -165,7 +168,7 @@ def clamp_delta(floor: float | int, scale: float, epsilon: float) -> float:
     '0.049963'
     """
     dominating = dominating_delta(floor, scale, epsilon)
-    a = scale * floor
+    a = scale * _clear_floor(floor)
     ratio = float(scipy.special.gammaln(a + scale) - scipy.special.gammaln(a))
     factor, fall, rise = math.exp(epsilon), (ratio - epsilon) / scale, (ratio + epsilon) / scale
     below = _gamma_cdf(a, fall) - factor * _gamma_cdf(a + scale, fall)
@@ -236,6 +239,12 @@ def _check(scale: float, epsilon: float) -> None:
     if not MIN_SCALE <= scale <= MAX_SCALE:
         raise ValueError(f"scale must be in [1e-10, 1e8], got scale={scale}")
     check_epsilon(epsilon)
+
+
+def _clear_floor(floor: float | int) -> float:
+    """Return the floor that deltas are computed for, which is the given one or costs no less."""
+    _check_floor(floor)
+    return min(float(floor), CLEAR_FLOOR)
 
 
 def _check_floor(floor: float | int) -> None:
@@ -312,7 +321,7 @@ def largest_scale(floor: float | int, epsilon: float, delta: float) -> Fraction:
     Returns
     -------
     Fraction
-        Rounded down to six digits.
+        Rounded down to six digits; for a floor above 2**20 that of 2**20, which is smaller.
 
     Raises
     ------

@@ -28,6 +28,7 @@ from privacy.accounting import (
     check_price,
     exact,
     is_covered,
+    keep_declared,
 )
 from privacy.mechanism import Json, Noise
 from privacy.mechanisms.exact_law import ExactLaw
@@ -262,6 +263,7 @@ class DiscreteGaussianEvent:
     arithmetic: ClassVar[Arithmetic] = "exact"
 
     def __post_init__(self) -> None:
+        keep_declared(self)
         check_delta(self.delta, discrete_gaussian_delta(self.scale, self.epsilon))
 
     def cost(self) -> Cost:
@@ -323,6 +325,7 @@ class DiscreteGaussian:
     delta: float
 
     def __post_init__(self) -> None:
+        keep_declared(self)
         discrete_gaussian_scale(self.epsilon, self.delta)
 
     @property

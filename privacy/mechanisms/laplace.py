@@ -24,6 +24,7 @@ from privacy.accounting import (
     atom_loss,
     covering_scale,
     exact,
+    keep_declared,
     response_loss,
 )
 from privacy.mechanism import Json, Noise
@@ -59,6 +60,7 @@ class DiscreteLaplaceEvent:
     arithmetic: ClassVar[Arithmetic] = "exact"
 
     def __post_init__(self) -> None:
+        keep_declared(self)
         check_laplace(self.scale, self.l1, self.epsilon)
 
     def cost(self) -> Cost:
@@ -149,6 +151,7 @@ class DiscreteLaplace:
     epsilon: float
 
     def __post_init__(self) -> None:
+        keep_declared(self)
         if not exact(self.epsilon) > 0:
             raise ValueError(f"epsilon must be > 0, got epsilon={self.epsilon}")
 

@@ -46,6 +46,7 @@ from privacy.accounting import (
     atom_loss,
     covering_scale,
     exact,
+    keep_declared,
     response_loss,
 )
 from privacy.mechanism import Json, Noise
@@ -99,6 +100,7 @@ class LatticeLaplaceEvent:
     arithmetic: ClassVar[Arithmetic] = "exact"
 
     def __post_init__(self) -> None:
+        keep_declared(self)
         check_laplace(self.scale, self.l1, self.epsilon)
         if not (isinstance(self.n_classes, int) and self.n_classes >= 2):
             raise ValueError(f"n_classes must be an integer >= 2, got n_classes={self.n_classes}")
@@ -123,7 +125,7 @@ class LatticeLaplaceEvent:
         return atom_loss(epsilon, 1 / (1 + shrunk + (1 - shrunk) * mean))
 
 
-@lru_cache(typed=True)  # by types too: what is given is kept as it is
+@lru_cache
 def _event(l1: float, n_classes: int, epsilon: float) -> LatticeLaplaceEvent:
     """Describe a release at the smallest scale for its price; the groups of a campaign have one event."""
     return LatticeLaplaceEvent(covering_scale(l1, epsilon), l1, n_classes, epsilon)
@@ -227,6 +229,7 @@ class LatticeLaplace:
     epsilon: float
 
     def __post_init__(self) -> None:
+        keep_declared(self)
         if not exact(self.epsilon) > 0:
             raise ValueError(f"epsilon must be > 0, got epsilon={self.epsilon}")
 

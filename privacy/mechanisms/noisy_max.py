@@ -9,17 +9,20 @@ array([0.816, 0.184, 0.   ])
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 from jaxtyping import Float, Integer
 
-from privacy.accounting import covering_scale, exact
+from privacy.accounting import covering_scale, exact, keep_declared
 from privacy.mechanism import Json, Noise, PureEvent
 from privacy.mechanisms.laplace import draw_by_scale
 from privacy.mechanisms.lattice_laplace import draw_geometric
 from privacy.query import Query
 
 __all__ = ["NoisyMax"]
+
+NODES = 64  # of each piece of an integral
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,7 @@ class NoisyMax:
     spread: float | int | None = None
 
     def __post_init__(self) -> None:
+        keep_declared(self)
         if not exact(self.epsilon) > 0:
             raise ValueError(f"epsilon must be > 0, got epsilon={self.epsilon}")
         if self.spread is not None:
@@ -102,14 +106,19 @@ class NoisyMax:
         """Return each index's probability, for plans and audits; for private scores it is private too.
 
         An index that passes is released with probability 1 / (1 + N), N the number of others that
-        pass: the integral over u in [0, 1] of E[u^N], a polynomial, for which quadrature is exact.
+        pass: the integral over v in [0, 1] of E[(1 - v)^N], a polynomial. Each piece of it falls by so few
+        powers of e that quadrature is exact to the last digits.
         """
         scores = _check_scores(query).astype(np.float64)
         passes = np.exp((scores - scores.max()) / self._scale(query))
-        node, weight = np.polynomial.legendre.leggauss(scores.size // 2 + 1)
-        log_one = np.log1p(passes[:, None] * (node - 1) / 2)  # of E[u^1 if it passes, else u^0]
-        others = np.exp(log_one.sum(axis=0) - log_one)
-        return np.asarray(passes * (others @ weight) / 2)
+        node, weight = np.polynomial.legendre.leggauss(NODES)
+        ends, share = [0.0, *(0.5**k for k in range(scores.size.bit_length(), -1, -1))], 0.0
+        for low, high in pairwise(ends):
+            v = low + (high - low) / 2 * (node + 1)
+            log_one = np.log1p(-passes[:, None] * v)  # of E[(1 - v)^1 if it passes, else ^0]
+            others = np.exp(log_one.sum(axis=0) - log_one)
+            share = share + others @ weight * (high - low) / 2
+        return np.asarray(passes * share)
 
     def draw(self, query: Query, noise: Noise) -> Json:
         """Draw the index of one score; only the ledger calls this."""

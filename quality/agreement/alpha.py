@@ -411,8 +411,11 @@ def _places(
         at = np.bincount(order, given)
         place = (np.cumsum(at) - at / 2)[order]
     # shift and scale change nothing in alpha, and keep digits in sums of squares
+    _, power = np.frexp(np.abs(place).max(initial=0))
+    place = np.ldexp(place, -power)  # at most 1, whose sums do not overflow
     place = place - given @ place / max(given.sum(), 1)
-    scaled: np.ndarray = place / max(float(np.abs(place).max(initial=0)), 1e-300)
+    far = float(np.abs(place[given > 0]).max(initial=0))  # a class that nobody gave may be farther
+    scaled: np.ndarray = place / max(far, 1e-9)  # what is smaller may be rounding
     return scaled
 
 

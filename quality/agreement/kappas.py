@@ -93,7 +93,9 @@ def fleiss_kappa(labels: CrowdLabels, *, level: float = 0.95) -> ChanceCorrected
     0.467
     """
     share = _shares(labels)
-    return _corrected(labels, float((share**2).sum()), share, level)
+    # of one class the shares add up to 1 but for rounding, which would make kappa 1
+    by_chance = 1.0 if np.count_nonzero(share) == 1 else float((share**2).sum())
+    return _corrected(labels, by_chance, share, level)
 
 
 @check_arguments

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from jaxtyping import Float64, Int, Shaped
+from jaxtyping import Bool, Float64, Int, Shaped
 from scipy.sparse import coo_array
 
 from quality.argument_types import check_arguments
@@ -116,15 +116,16 @@ def bradley_terry(
     Raises
     ------
     ValueError
-        If there are more than 5,000 items or no step, or `prior_sd` is out of its range; or without a prior,
-        if some items never lost to, or never won against, the others: their scores have no finite
-        estimate.
+        If there are more than 5,000 items, no comparison or no step, or `prior_sd` is out of its range; or
+        without a prior, if some items never lost to, or never won against, the others, or ties have a
+        parameter and wins run one way: their scores have no finite estimate.
 
     Notes
     -----
     **Guarantees.** At maximum likelihood each item's expected wins equal its wins.
 
-    **Cost.** A pass over the comparisons and the solution of items x items equations per step.
+    **Cost.** A pass over the comparisons and the solution of items x items equations per step. Before them,
+    where no wins lead round a circle, as many passes over compared pairs as items at most.
 
     References
     ----------
@@ -136,6 +137,8 @@ def bradley_terry(
         raise ValueError(f"prior_sd must be in [{1 / MOST_SD}, {MOST_SD}] or None, got {prior_sd}")
     if not max_iter >= 1:
         raise ValueError(f"max_iter must be >= 1, got {max_iter}")
+    if not len(comparisons.worker):
+        raise ValueError("there must be a comparison or more, got none")
     rows = _by_ties(rows_of(comparisons, groups), ties)
     n_items = len(comparisons.items)
     if prior_sd is None:
@@ -318,3 +321,48 @@ def _check_linked(rows: Rows, items: Shaped[np.ndarray, " items"]) -> None:
             f"each item must have won and lost, directly or through others, against all others; {alone} "
             "is not linked so: give prior_sd, for example 1.0"
         )
+    if ties.any() and _ties_run_away(won, lost, ties, len(items)):
+        raise ValueError(
+            'with ties "davidson" wins must lead round a circle somewhere that has fewer ties than wins, got '
+            'none, so that scores have no finite estimate: give prior_sd, for example 1.0, or ties "half"'
+        )
+
+
+def _ties_run_away(
+    won: Int[np.ndarray, " rows"],
+    lost: Int[np.ndarray, " rows"],
+    ties: Bool[np.ndarray, " rows"],
+    n_items: int,
+) -> bool:
+    """Return whether scores and the tie parameter can rise together for ever.
+
+    They can along scores of which a winner's is at least 1 above the loser's and those of a tie at most 1
+    apart. There are such scores unless the bounds contradict each other round a circle: one with more wins
+    than ties, as a win forward has length -1 and a tie either way length 1. Bellman and Ford's method lowers
+    scores until all bounds hold, or until what lowered them is such a circle.
+    """
+    start = np.concatenate([won[~ties], won[ties], lost[ties]]).astype(np.int64)
+    end = np.concatenate([lost[~ties], lost[ties], won[ties]]).astype(np.int64)
+    # of several ways from one item to another a win, which comes first, is the shortest
+    way, place = np.unique(end * n_items + start, return_index=True)
+    length = np.where(place < np.count_nonzero(~ties), -1, 1)
+    end, start = np.divmod(way, n_items)
+    first = np.flatnonzero(np.diff(end, prepend=-1))
+    target, n_ways = end[first], np.diff(first, append=len(end))
+    score, lowered_by = np.zeros(n_items, dtype=np.int64), np.arange(n_items)
+    while True:
+        bound = score[start] + length
+        least = np.minimum.reduceat(bound, first)
+        lower = least < score[target]
+        if not lower.any():
+            return True
+        tight = np.flatnonzero((bound == np.repeat(least, n_ways)) & np.repeat(lower, n_ways))
+        lowered_by[end[tight]] = start[tight]
+        score[target[lower]] = least[lower]
+        root = lowered_by
+        for _ in range(n_items.bit_length()):
+            root = root[root]
+        if (
+            lowered_by[root] != root
+        ).any():  # nobody lowered the first of a chain; a circle has no first
+            return False

@@ -131,6 +131,9 @@ def crowd_bradley_terry(
     nothing else. Items without comparisons have score near 0, and the prior's variance times the
     dispersion, as all variances are.
 
+    **Limits.** The variance of the scores is learned and has no prior. From few comparisons, such as five an
+    item, it may come out as next to nothing, and then scores and their covariance are too small.
+
     **Cost.** Two passes over the comparisons and a solution of items x items equations per iteration.
 
     References

@@ -16,6 +16,8 @@ from quality.labels import freeze_arrays
 
 __all__ = ["NextPairs", "check_scores", "next_pairs"]
 
+FARTHEST = 300.0  # half a difference of scores: beyond it an answer says nothing, and the square is infinite
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class NextPairs:
@@ -83,7 +85,7 @@ def next_pairs(
         raise ValueError(f"there must be two items to compare, got {len(score)}")
     check_scores(score, covariance)
     now, score = (np.array(one, dtype=np.float64) for one in (covariance, score))
-    half = np.abs(score[:, None] - score[None, :]) / 2
+    half = np.minimum(np.abs(score[:, None] - score[None, :]) / 2, FARTHEST)
     certain = 1 / (4 * np.cosh(half) ** 2)  # p (1 - p)
     chosen, gains = [], []
     for _ in range(n):

@@ -121,6 +121,7 @@ def reliability(
         raise ValueError(
             f"right must be {n} truth values, one per task, got {right.dtype} of shape {right.shape}"
         )
+    confidence = confidence.astype(np.float64, copy=False)
     place = _bins(confidence)
     count = np.bincount(place, minlength=BINS)
     held = np.flatnonzero(count)

@@ -17,6 +17,7 @@ because they are good fail the last: what they agree on looks right.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +27,7 @@ from scipy.special import betaincinv, log_ndtr, ndtr
 from quality.aggregation import one_coin_by_shards, posterior_of_shard
 from quality.argument_types import check_arguments
 from quality.dependence.candidates import candidate_groups, log_subsets
-from quality.dependence.pairs import MIN_COMMON, PairFit, fit_pairs
+from quality.dependence.pairs import MIN_COMMON, GroupVotes, PairFit, fit_pairs, group_votes
 from quality.labels import (
     CrowdLabels,
     Engine,
@@ -368,74 +369,57 @@ def _sums(
     believed = _posterior(shard, groups, belief)
     n_groups = int(groups.max()) + 1
     agreed, erred, looks_wrong = np.zeros((3, n_groups, 5))
-    for code in range(n_groups):
-        rows = groups[shard.worker] == code
-        agreed[code] = _moments(*_agreement(shard, rows, shares, skill))
+    others, *voters = group_votes(shard, groups, n_groups)
+    for code, votes in enumerate(voters):
+        agreed[code] = _moments(*_agreement(votes, shares, skill))
         if errors is not None:
-            erred[code] = _moments(*_error_products(shard, rows, errors))
-        looks_wrong[code] = _moments(*_common_errors(shard, rows, believed, wrong))
-    rows = groups[shard.worker] < 0
-    others = _moments(*_common_errors(shard, rows, believed, wrong))
-    return agreed, erred, looks_wrong, np.array(others)
+            erred[code] = _moments(*_error_products(votes, shard.gold, errors))
+        looks_wrong[code] = _moments(*_common_errors(votes, believed, wrong))
+    return agreed, erred, looks_wrong, np.array(_moments(*_common_errors(others, believed, wrong)))
 
 
 def _moments(one: np.ndarray, other: np.ndarray) -> tuple[float, ...]:
     """Return the sums over tasks of two numbers, of their squares and of their product."""
-    return tuple(part.sum() for part in (one, other, one**2, one * other, other**2))
+    return tuple(float(part.sum()) for part in (one, other, one**2, one * other, other**2))
 
 
-def _agreement(
-    shard: LabelShard, rows: np.ndarray, shares: Any, skill: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _agreement(votes: GroupVotes, shares: Any, skill: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return each task's agreements of two members beyond those expected, and the pairs left for them."""
-    worker, task, label = shard.worker[rows], shard.task[rows], shard.label[rows]
-    n_tasks = shard.n_tasks
-    size = np.bincount(task, minlength=n_tasks)
+    size = np.bincount(votes.place, minlength=len(votes.tasks))
     pairs = size * (size - 1) / 2.0
-    vote, count = np.unique(task * shard.n_classes + label, return_counts=True)
-    agreed = np.bincount(vote // shard.n_classes, count * (count - 1) / 2.0, n_tasks)
-    expected = _pairs_of_products(task, skill[worker], n_tasks)
-    members, place = np.unique(worker, return_inverse=True)
+    of_task, _, count = votes.alike()
+    agreed = np.bincount(of_task, count * (count - 1) / 2.0, len(votes.tasks))
+    expected = votes.pairs_of_products(skill[votes.worker])
+    members, place = np.unique(votes.worker, return_inverse=True)
     own = shares[members].tocsc()
-    for code in np.flatnonzero(np.diff(own.indptr)):
-        share = own[:, [code]].toarray().ravel()
-        expected += _pairs_of_products(task, share[place], n_tasks)
+    for low, high in pairwise(own.indptr[np.append(True, np.diff(own.indptr) > 0)].tolist()):
+        share = np.zeros(len(members))
+        share[own.indices[low:high]] = own.data[low:high]
+        expected += votes.pairs_of_products(share[place])
     expected = np.clip(expected, 0.0, pairs)
     return agreed - expected, pairs - expected
 
 
 def _error_products(
-    shard: LabelShard, rows: np.ndarray, errors: np.ndarray
+    votes: GroupVotes, gold: np.ndarray, errors: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the sums over each gold task's pairs of error covariances and of products of deviations."""
-    rows = np.flatnonzero(rows & (shard.gold[shard.task] >= 0))
-    task, error = shard.task[rows], errors[shard.worker[rows]]
-    off = (shard.label[rows] != shard.gold[task]) - error
-    deviation = np.sqrt(error * (1.0 - error))
-    return (
-        _pairs_of_products(task, off, shard.n_tasks),
-        _pairs_of_products(task, deviation, shard.n_tasks),
+    truth, error = gold[votes.tasks][votes.place], errors[votes.worker]
+    off, deviation = (votes.label != truth) - error, np.sqrt(error * (1.0 - error))
+    one, other = (
+        votes.pairs_of_products(np.where(truth >= 0, value, 0.0)) for value in (off, deviation)
     )
-
-
-def _pairs_of_products(task: np.ndarray, value: np.ndarray, n_tasks: int) -> np.ndarray:
-    """Return the sum over a task's pairs of the products of their values."""
-    total, squares = (np.bincount(task, part, n_tasks) for part in (value, value**2))
-    return (total**2 - squares) / 2.0
+    return one, other
 
 
 def _common_errors(
-    shard: LabelShard, rows: np.ndarray, believed: np.ndarray | NamedPosterior, wrong: np.ndarray
+    votes: GroupVotes, believed: np.ndarray | NamedPosterior, wrong: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return pairs who agree on a wrong-looking answer of each task, and those expected by chance."""
-    n_tasks, n_classes = believed.shape
-    task = shard.task[rows]
-    vote, count = np.unique(task * n_classes + shard.label[rows], return_counts=True)
-    of_task, label = np.divmod(vote, n_classes)
-    alike = count * (count - 1) / 2.0 * (1.0 - believed[of_task, label])
-    seen = np.bincount(of_task, alike, n_tasks)
-    chance = _pairs_of_products(task, wrong[shard.worker[rows]], n_tasks) / max(n_classes - 1, 1)
-    return seen, chance
+    of_task, label, count = votes.alike()
+    alike = count * (count - 1) / 2.0 * (1.0 - believed[votes.tasks[of_task], label])
+    seen = np.bincount(of_task, alike, len(votes.tasks))
+    return seen, votes.pairs_of_products(wrong[votes.worker]) / max(believed.shape[1] - 1, 1)
 
 
 def _result(
@@ -493,8 +477,9 @@ def _unseen(
 def _p_values(fit: PairFit, code: np.ndarray, inside: np.ndarray, size: np.ndarray) -> np.ndarray:
     """Return a bound on the chance of each group's evidence among all groups of its size."""
     total, n_pairs = (np.bincount(code, part, len(size)) for part in (fit.z[inside], None))
-    log_p = log_ndtr(-total / np.sqrt(np.maximum(n_pairs, 1)))
+    log_p = np.where(n_pairs > 0, log_ndtr(-total / np.sqrt(np.maximum(n_pairs, 1))), 0.0)
     n_active = int(np.count_nonzero(np.diff(fit.shares.indptr)))
-    log_p += np.array([log_subsets(n_active, number) for number in size.tolist()])
+    # models without labels may be more than all who have some
+    log_p += np.array([log_subsets(max(n_active, number), number) for number in size.tolist()])
     p_value: np.ndarray = np.exp(np.minimum(log_p, 0.0))
     return p_value

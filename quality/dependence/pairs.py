@@ -12,6 +12,7 @@ fit what is normal.
 (array([[0, 1]], dtype=int32), np.int64(9))
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -23,10 +24,11 @@ from jaxtyping import Bool, Float64, Int, Int32, Int64
 from quality.labels import Engine, LabelShard, freeze_arrays, sort_codes
 from quality.parallel import kernel
 
-__all__ = ["MIN_COMMON", "PairFit", "fit_pairs", "given_shares"]
+__all__ = ["MIN_COMMON", "GroupVotes", "PairFit", "fit_pairs", "given_shares", "group_votes"]
 
 MIN_COMMON = 8  # tasks that two workers share, so that their agreement is judged
 CLEARLY = 0.7  # of the other fit's misfit, at most, has one that the crowd's mean never drew
+FEW_BELOW = 0.3  # of the pairs: if fewer agree no more than expected, cliques are about half of all
 STANDS_OUT = 2.5  # standard errors beyond which a pair is left out of the fit
 ROUNDS = 8  # of leaving out and fitting again, at most
 STEPS = 40  # of one fit, at most
@@ -367,18 +369,54 @@ def _standardised(
     """Return the excess of agreement in standard errors, 0 where it is not judged.
 
     Honest pairs spread about the fit by more than chance where tasks differ in difficulty. That
-    spread is taken from the pairs below the median, among whom there are no cliques.
+    spread is taken from the pairs below the median, among whom there are no cliques. Where hardly any
+    but cliques share enough tasks, it is below the median of the honest, who are taken for twice as
+    many as agree no more than expected.
     """
     z = np.zeros(len(n_common))
     residual = n_agreed[judged] / n_common[judged] - expected[judged]
     chance = expected[judged] * (1.0 - expected[judged]) / n_common[judged]
-    low, high, n_judged = 0.0, 0.25, len(residual)
-    if n_judged <= 30:
+    low, high, n_below = 0.0, 0.25, float(np.count_nonzero(residual <= 0))
+    if n_below >= FEW_BELOW * len(residual):
+        n_below = len(residual) / 2
+    if n_below <= 15:
         low = high = 0.0
     while high - low > 1e-6:
         middle = (low + high) / 2
-        below, median = np.quantile(residual / np.sqrt(chance + middle), [0.16, 0.5])
-        wide = median - below > 1.0 + 3.0 / np.sqrt(n_judged)
+        places = np.array([0.32, 1.0]) * n_below / len(residual)
+        below, median = np.quantile(residual / np.sqrt(chance + middle), places)
+        wide = median - below > 1.0 + 3.0 / np.sqrt(2 * n_below)
         low, high = (middle, high) if wide else (low, middle)
     z[judged] = residual / np.sqrt(chance + low)
     return z
+
+
+class GroupVotes(NamedTuple):
+    """Labels of one group's members in a shard, and the tasks that have some, ascending."""
+
+    worker: np.ndarray
+    label: np.ndarray
+    place: np.ndarray  # of each label's task among these tasks
+    tasks: np.ndarray
+
+    def pairs_of_products(self, value: np.ndarray) -> np.ndarray:
+        """Return the sum over each task's pairs of the products of their values."""
+        n_tasks = len(self.tasks)
+        total, squares = (np.bincount(self.place, part, n_tasks) for part in (value, value**2))
+        return (total**2 - squares) / 2.0
+
+    def alike(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the place and the class of each answer given, and how many gave it."""
+        n_classes = int(self.label.max(initial=0)) + 1
+        vote, count = np.unique(self.place * n_classes + self.label, return_counts=True)
+        return *np.divmod(vote, n_classes), count
+
+
+def group_votes(shard: LabelShard, groups: np.ndarray, n_groups: int) -> Iterator[GroupVotes]:
+    """Yield the votes of those in no group, and of each group; the labels are gone through once."""
+    order, start = sort_codes(groups[shard.worker] + 1, n_groups + 1)
+    worker, label, task = (column[order] for column in (shard.worker, shard.label, shard.task))
+    for first, last in pairwise(start.tolist()):
+        rows = slice(first, last)
+        tasks, place = np.unique(task[rows], return_inverse=True)
+        yield GroupVotes(worker[rows], label[rows], place, tasks)

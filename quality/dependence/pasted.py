@@ -44,6 +44,7 @@ FREE = 16.5  # more of it for each number of a confusion matrix, over workers **
 FEW = 4  # workers of whom less than half are at most one
 SOURCE = (6.0, 4.0)  # reference labels that are the source's, and that are not, before any evidence
 FLOOR = 1e-9
+MAX_CELLS = 2**28  # pairs of classes of all labels and tasks: some five gigabytes
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -106,7 +107,8 @@ def pasted_answers(
     Raises
     ------
     ValueError
-        If there are no labels, or `reference` is not one class code per task.
+        If there are no labels, or `reference` is not one class code per task, or labels and tasks times
+        classes² are more than 268 million.
 
     Notes
     -----
@@ -124,7 +126,8 @@ def pasted_answers(
     reference that agrees with the pasted model no more than people do; and of five workers or more,
     where common answers are looked for, she can be missed unless the reference is what she pastes.
 
-    **Cost.** Some 300 passes over labels * classes² cells; O(labels * classes²) memory.
+    **Cost.** Some 300 passes over labels * classes² cells; memory of some 18 bytes for each of them, and of
+    tasks * classes² cells.
 
     References
     ----------
@@ -150,6 +153,12 @@ def pasted_answers(
         _check_reference(labels, reference)
     if not labels.n_labels:
         raise ValueError("labels must be of one task or more, got none")
+    cells = (labels.n_labels + labels.n_tasks) * labels.n_classes**2
+    if cells > MAX_CELLS:
+        raise ValueError(
+            f"labels and tasks times classes² must be at most {MAX_CELLS:,}, got {labels.n_labels:,} labels "
+            f"of {labels.n_tasks:,} tasks and {labels.n_classes:,} classes: keep part of the tasks"
+        )
     crowd = _Crowd(labels)
     if labels.n_workers <= FEW:
         return _of_few(labels, crowd, reference)

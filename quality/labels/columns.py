@@ -41,6 +41,7 @@ __all__ = [
     "sort_codes",
 ]
 
+FILL_IN = "fill it in or leave the row out"
 OFFSETS = {"string": np.int32, "large_string": np.int64}  # by the type's name
 
 
@@ -129,12 +130,15 @@ def factorize(
     missing = [entry for entry in names if _is_missing(entry)]
     if missing:
         first = min(_position(values, entry) for entry in missing)
-        _refuse_missing(first, name)
+        _refuse(first, name, "is missing", FILL_IN)
     kinds = {str if isinstance(entry, str) else type(entry) for entry in names}
     if len(kinds) > 1 or not issubclass(next(iter(kinds)), str | int | float | np.number):
         found = ", ".join(sorted(kind.__name__ for kind in kinds))
         message = f"{name} must be all text or all numbers of one type, got {found}"
         raise LabelError(f"{message}: convert the column first", column=name)
+    if str in kinds and any(entry.endswith("\0") for entry in names):  # NumPy would drop it
+        row = next(row for row, entry in enumerate(values) if entry.endswith("\0"))
+        _refuse(row, name, "ends with a NUL character", "take it off, as no name keeps it")
     names.sort()
     sorted_names = np.array(names)
     if isinstance(names[0], int) and sorted_names.dtype.kind not in "biu":
@@ -153,7 +157,7 @@ def _factorize_numbers(
 ) -> tuple[Int64[np.ndarray, " rows"], Shaped[np.ndarray, " names"]]:
     """Return the codes of numbers and the sorted numbers; integers of a small range need no sort."""
     if values.dtype.kind == "f" and np.isnan(values).any():
-        _refuse_missing(int(np.isnan(values).argmax()), name)
+        _refuse(int(np.isnan(values).argmax()), name, "is missing", FILL_IN)
     if values.dtype.kind in "iu" and len(values):
         low, high = int(values.min()), int(values.max())
         if high - low <= 4 * len(values) and high <= np.iinfo(np.int64).max:
@@ -250,23 +254,16 @@ def _position(values: list[Any], entry: Any) -> int:
     return next(row for row, value in enumerate(values) if value is entry or _is_missing(value))
 
 
-def _refuse_missing(row: int, name: str) -> NoReturn:
-    raise LabelError(
-        f"{name} is missing at row {row} (counted from 0): fill it in or leave the row out",
-        column=name,
-        row=row,
-    )
+def _refuse(row: int, name: str, fault: str, remedy: str) -> NoReturn:
+    message = f"{name} {fault} at row {row} (counted from 0): {remedy}"
+    raise LabelError(message, column=name, row=row)
 
 
 def _refuse_parts(values: list[Any], name: str) -> NoReturn:
     single = str | int | float | np.number | None
     row = next(row for row, entry in enumerate(values) if not isinstance(entry, single))
-    raise LabelError(
-        f"{name} must be a column of text or of numbers, got a {type(values[row]).__name__} at row {row} "
-        "(counted from 0): give each row one name",
-        column=name,
-        row=row,
-    )
+    fault = f"must be a column of text or of numbers, got a {type(values[row]).__name__}"
+    _refuse(row, name, fault, "give each row one name")
 
 
 MIN_INT32, MAX_INT32 = -(2**31), 2**31 - 1
@@ -435,8 +432,11 @@ def _code(values: Any, name: str) -> Coded:
 
 
 def _code_texts(pieces: list[Texts]) -> Coded | None:
-    """Return codes and sorted names of texts that Arrow holds; None if one is blank."""
+    """Return codes and sorted names of texts that Arrow holds; None if one is blank or ends with a NUL."""
     code, found = code_texts(pieces, sum(len(piece.start) - 1 for piece in pieces))
+    end = found.start[1:][np.diff(found.start) > 0]
+    if len(end) < len(found.start) - 1 or not found.letters[end - 1].all():
+        return None
     names = text_array(found)
     first = names.view(np.uint32).reshape(len(names), -1)[:, 0]
     open_to_doubt = names[(first <= ord(" ")) | (first > ord("~"))]

@@ -305,7 +305,7 @@ def matching_and_level(graph: Any) -> tuple[SemiMatching, Int32[np.ndarray, " ma
 
 
 def ascending_rows(graph: Any) -> tuple[Int[np.ndarray, " offsets"], Int[np.ndarray, " entries"]]:
-    """Return where each job's machines start, and the machines in ascending order; not to be written.
+    """Return where each job's machines start, and the machines ascending, each once; not to be written.
 
     Of 32 bits wherever they suffice: a kernel for each kind of integer is compiled apart.
     """
@@ -313,8 +313,9 @@ def ascending_rows(graph: Any) -> tuple[Int[np.ndarray, " offsets"], Int[np.ndar
     if graph.ndim != 2:
         raise ValueError(f"graph must be jobs by machines, got shape {graph.shape}")
     rows = csr_array(graph)
-    if not rows.has_sorted_indices:
-        rows = rows.sorted_indices()
+    if not rows.has_canonical_format:  # a machine stored twice for one job would be two machines
+        rows = rows.copy()
+        rows.sum_duplicates()
     kind = np.int32 if max(rows.nnz, *rows.shape) <= np.iinfo(np.int32).max else np.int64
     return rows.indptr.astype(kind, copy=False), rows.indices.astype(kind, copy=False)
 

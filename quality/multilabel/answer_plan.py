@@ -79,7 +79,8 @@ def plan_answers(
     Raises
     ------
     ValueError
-        If `budget` or `per_worker` is out of its range, or `tasks` or `workers` are no codes.
+        If `budget` or `per_worker` is out of its range, `found` is of another table, or `tasks` or `workers`
+        are no codes.
 
     Notes
     -----
@@ -96,6 +97,12 @@ def plan_answers(
         raise ValueError(f"budget must be >= 0, got budget={budget}")
     if not per_worker >= 1:
         raise ValueError(f"per_worker must be >= 1, got per_worker={per_worker}")
+    known, shape = found.sensitivity.shape, (table.n_workers, table.n_classes)
+    if not (known == shape and len(found.start) == table.n_tasks + 1):
+        raise ValueError(
+            f"found must be the consensus of this table, of {table.n_tasks} tasks, {shape[0]} workers and "
+            f"{shape[1]} classes, got one of {len(found.start) - 1}, {known[0]} and {known[1]}"
+        )
     asked = _codes("workers", workers, table.n_workers)
     about = _codes("tasks", tasks, table.n_tasks)
     chance = (found.table() * table.shows())[about]  # an answer says nothing of what was not shown

@@ -322,6 +322,7 @@ def _class_codes(
         if len(names) < len(codes):
             raise LabelError("classes must all differ", column="classes")
         declared = names[codes]
+        _check_number(declared)
     if not flat:
         if declared is None:
             raise LabelError(
@@ -350,10 +351,14 @@ def _class_codes(
                 row=at,
             )
         code, names = known[code], declared
-    if len(names) > MAX_CLASSES:
-        message = f"there must be at most {MAX_CLASSES} classes, got {len(names)}"
-        raise LabelError(f"{message}: is label the right column?", column="label")
+    _check_number(names)
     return code, names
+
+
+def _check_number(classes: Shaped[np.ndarray, " classes"]) -> None:
+    if len(classes) > MAX_CLASSES:
+        message = f"there must be at most {MAX_CLASSES} classes, got {len(classes)}"
+        raise LabelError(f"{message}: is label the right column?", column="label")
 
 
 def _refuse_repeats(answer: Int64[np.ndarray, " rows"]) -> None:

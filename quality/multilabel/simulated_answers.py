@@ -114,9 +114,12 @@ def simulate_multilabels(
     unknown = sorted(set(others) - set(KINDS))
     if unknown:
         raise ValueError(f"others must be among {', '.join(KINDS)}, got {unknown[0]}")
-    n_others = sum(others.values())
-    if not (all(n >= 0 for n in others.values()) and n_others <= n_workers):
-        raise ValueError(f"others must be at most {n_workers} workers, got {n_others}")
+    whole = all(isinstance(n, int | np.integer) and n >= 0 for n in others.values())
+    n_others = sum(others.values()) if whole else 0
+    if not (whole and n_others <= n_workers):
+        raise ValueError(
+            f"others must be at most {n_workers} workers, in whole numbers, got {others}"
+        )
     asked = regular_assignment(
         n_tasks=n_tasks, n_workers=n_workers, labels_per_task=answers_per_task, rng=rng
     )

@@ -72,6 +72,7 @@ def least_loss(posterior: Float64[np.ndarray, "tasks classes"], loss: Loss) -> D
     Decision(label=array([0], dtype=int16), tied=array([ True]))
     """
     check_distributions(posterior)
+    posterior = posterior.astype(np.float64, copy=False)
     loss_table(loss, 1)  # an unknown name is refused
     n_classes = posterior.shape[1]
     if loss == "zero_one":

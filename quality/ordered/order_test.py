@@ -40,7 +40,8 @@ class OrderFit(Result):
         both, against all other pairs across the boundary: logarithm of the ratio, above 0 where
         neighbours are confused most; 0 where there is no evidence.
     z
-        The same in standard errors of its score, as if tasks were independent.
+        The same in standard errors of its score, as if tasks were independent: those that the tasks show,
+        or those that chance alone gives, whichever are more.
     """
 
     classes: Shaped[np.ndarray, " classes"]
@@ -103,7 +104,8 @@ def order_fit(labels: CrowdLabels) -> OrderFit:
 
     **Limits.** Classes without an order may look ordered: where those in the middle are confused more
     with everything, or each happens to be most like the next. No truth is used: an order that
-    all workers share by mistake is shown.
+    all workers share by mistake is shown. Where a few workers differ widely, some being right less often than
+    a guess, errors that fall on all classes alike look ordered if one class in the middle is most frequent.
 
     **Cost.** O(tasks * classes).
     """
@@ -119,7 +121,8 @@ def order_fit(labels: CrowdLabels) -> OrderFit:
         # a task of n labels has n - 1 pairs for each label: each label counts once
         near = count[:, at] * count[:, at + 1] / (n_labels - 1)
         across = below[:, at] * (n_labels - below[:, at]) / (n_labels - 1)
-        found = [_compared(near, across, *chances[:, at]) for chances in nulls]
+        fewer = np.maximum(np.minimum(below[:, at], n_labels - below[:, at]), 1.0)
+        found = [_compared(near, across, fewer, *chances[:, at]) for chances in nulls]
         # equal z are so up to rounding, as where all pairs across are neighbours
         least = min(found, key=lambda one: (round(abs(one[1]), 9), abs(one[0])))
         if np.ptp(np.sign([one[1] for one in found])) < 2:
@@ -151,13 +154,21 @@ def _chances(
 def _compared(
     near: Float64[np.ndarray, " tasks"],
     across: Float64[np.ndarray, " tasks"],
+    fewer: Float64[np.ndarray, " tasks"],
     near_chance: float,
     far_chance: float,
 ) -> tuple[float, float]:
-    """Return lift and z of a boundary under one law of chance; 0 where there is no evidence."""
+    """Return lift and z of a boundary under one law of chance; 0 where there is no evidence.
+
+    `fewer` are the labels on the side of the boundary that has fewer of a task's.
+    """
     if not (near_chance > 0 and far_chance > 1e-12):
         return 0.0, 0.0
-    score = near - near_chance / (near_chance + far_chance) * across
-    spread = float(np.sqrt((score**2).sum()))
+    chance = near_chance / (near_chance + far_chance)
+    score = near - chance * across
+    # few pairs of a rare kind, or none, would show next to no spread of their own: by chance
+    # each label of the smaller side decides for itself whether it is next to those of the other
+    by_chance = chance * (1.0 - chance) * (across**2 / fewer).sum()
+    spread = float(np.sqrt(max((score**2).sum(), by_chance)))
     odds = (near.sum() + 0.5) / ((across - near).sum() + 0.5)
     return float(np.log(odds * far_chance / near_chance)), score.sum() / spread if spread else 0.0

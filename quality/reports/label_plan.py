@@ -225,6 +225,8 @@ def _check_plan(
     if np.shape(per_worker) not in ((), (labels.n_workers,)):
         message = f"per_worker must be one number or {labels.n_workers}"
         raise ValueError(f"{message}, got shape {np.shape(per_worker)}")
-    if not np.all(np.asarray(per_worker) >= 0):
-        raise ValueError("per_worker must be >= 0, got a negative number")
+    most, limit = np.asarray(per_worker), np.iinfo(np.int64).max
+    if not (most.dtype.kind in "iu" and np.all((most >= 0) & (most <= limit))):
+        came = "a negative number" if most.dtype.kind == "i" else f"others, as {most.dtype}"
+        raise ValueError(f"per_worker must be >= 0 and whole, of 64 bits at most, got {came}")
     return np.full(labels.n_workers, per_worker, dtype=np.int64)

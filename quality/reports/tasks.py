@@ -148,6 +148,8 @@ def task_report(
     2        3 z       z          1.000   0.000
     """
     check_posterior(labels, posterior)
+    if not isinstance(posterior, NamedPosterior):
+        posterior = posterior.astype(np.float64, copy=False)
     label, tied = decide(posterior)
     if isinstance(posterior, NamedPosterior):
         counts, margin = None, posterior.margin()

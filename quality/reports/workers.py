@@ -150,6 +150,8 @@ def worker_report(
     'removed 1st at soft penalty 1, agrees with the consensus on 0% of 3 labels'
     """
     _check_shapes(labels, filtered, posterior)
+    if not isinstance(posterior, NamedPosterior):
+        posterior = posterior.astype(np.float64, copy=False)
     gold = check_gold(gold, labels.n_tasks, labels.n_classes)
     if seconds is None:
         seconds = np.full(labels.n_labels, np.nan)
@@ -295,7 +297,9 @@ class _Evidence(NamedTuple):
     ) -> "_Evidence":
         """Return the evidence in the numbers about the workers."""
         n_labels = numbers["n_labels"]
-        percent = np.where(n_labels > 0, 100 * numbers["agreement"], 0.0).round().astype(np.int64)
+        share = np.where(n_labels > 0, numbers["agreement"], 0.0)
+        # neither none nor all, unless it is so
+        percent = np.clip((100 * share).round(), share > 0, 100 - (share < 1)).astype(np.int64)
         names = [*(f", always {name}" for name in classes.tolist()), ""]
         seconds = np.where(numbers["hasty"], numbers["median_seconds"], np.nan)
         return cls(

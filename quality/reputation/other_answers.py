@@ -27,12 +27,14 @@ __all__ = [
     "answer_terms",
     "ask_others",
     "ask_right",
+    "put_by_cost",
     "spread_over",
 ]
 
 
 NOWHERE = np.empty(0)  # for chances that nobody asks for
 NEAR = 2**16  # workers whose weights are a megabyte, as much as a core's cache holds
+USUAL = 0.8  # reliability by which a worker's labels are put in order
 AHEAD = 24  # labels: about what the loop does while memory answers
 
 
@@ -373,3 +375,23 @@ def answer_terms(
     slope[n_answers] = rest - flat[n_answers]
     penalty[n_answers] = 1.0 if n_others > 0 else 0.0
     return int(n_answers + 1)
+
+
+@kernel
+def put_by_cost(
+    rows, begin, end, task, start, count, place, row_start, others, n_classes, flat, slope, penalty,
+    mine, cost,
+) -> None:  # fmt: skip
+    """Write one worker's labels in the order of what an answer to each costs; equals cost the same."""
+    for at in range(begin, end):
+        n_terms = answer_terms(
+            rows[at], task, start, count, place, row_start, others, n_classes, flat, slope, penalty
+        )
+        own = 0.0
+        for term in range(n_terms):  # squares too: labels of one mean are hardly ever equal else
+            own += (flat[term] + USUAL * slope[term]) * penalty[term] * (1.0 + penalty[term])
+        put = at - begin
+        while put > 0 and cost[put - 1] > own:
+            cost[put], mine[put] = cost[put - 1], mine[put - 1]
+            put -= 1
+        cost[put], mine[put] = own, rows[at]

@@ -5,8 +5,9 @@ is linear in her reliability, and a penalty that the others' labels fix. Her pen
 conflict tasks over their number. With up to `EXACT` labels its whole distribution is worked out: a
 state is a sum and a number of tasks, its chance a polynomial in the reliability, of which only the
 population's moments are needed (to about 1e-12). Where the states would be too many to keep, sums are
-rounded up, so that no chance comes out too small. With more labels a sum of so many terms is taken
-as normal.
+rounded up, so that no chance comes out too small: label by label in the order of what their answers
+cost, so that the names of the tasks play no part. With more labels a sum of so many terms is taken as
+normal.
 
 Normal tails are nine times too small for a worker of one label, whose penalty takes two values:
 
@@ -32,6 +33,7 @@ from quality.reputation.other_answers import (
     GradedAnswers,
     OtherAnswers,
     answer_terms,
+    put_by_cost,
 )
 
 __all__ = [
@@ -100,9 +102,9 @@ class PenaltyTails:
         keys, tails = [np.empty(0)], [np.empty((0, EXACT + 1))]
         for one in few:
             begin, end = asked.start[one : one + 2]
-            n_states = _distribution(
-                asked.rows, begin, end, *others.table, most, WIDTHS, *work.arrays
-            )
+            mine, cost, *arrays = work.arrays
+            put_by_cost(asked.rows, begin, end, *others.table, *arrays[:3], mine, cost)
+            n_states = _distribution(mine, end - begin, *others.table, most, WIDTHS, *arrays)
             total, chance = work.total[:n_states], work.chance[:n_states]
             chance[:, end - begin + 1 :] = 0.0
             penalty = (total % APART) / np.maximum(total // APART, 1)
@@ -224,8 +226,10 @@ def _most_states(n_workers: int) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Work:
-    """Room for one worker's distribution: terms of a label, states, and states one label on."""
+    """Room for one worker's distribution: her labels, terms of one, states, and states one label on."""
 
+    mine: np.ndarray
+    cost: np.ndarray
     flat: np.ndarray
     slope: np.ndarray
     penalty: np.ndarray
@@ -253,39 +257,44 @@ class _Work:
         size = most, most * n_penalties + 1  # and what stands behind the last
         states = (part for n in size for part in (np.empty(n), np.empty((n, EXACT + 1))))
         places = (np.empty(n, dtype=np.int64) for n in (most_terms, size[1]))
-        return cls(*terms, *states, *places)
+        return cls(np.empty(EXACT, np.int64), np.empty(EXACT), *terms, *states, *places)
 
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:
         """All of them, as `_exact_p_values` takes them."""
         return (
-            self.flat, self.slope, self.penalty, self.total, self.chance, self.next_total,
-            self.next_chance, self.cursor, self.order,
+            self.mine, self.cost, self.flat, self.slope, self.penalty, self.total, self.chance,
+            self.next_total, self.next_chance, self.cursor, self.order,
         )  # fmt: skip
 
 
 @kernel
 def _exact_p_values(
     few, rows, first, task, start, count, place, row_start, others, n_classes, most, widths,
-    flat, slope, term_penalty, total, chance, next_total, next_chance, cursor, order,
+    mine, cost, flat, slope, term_penalty, total, chance, next_total, next_chance, cursor, order,
     penalty, powers, p_value,
 ) -> None:  # fmt: skip
     """Write the p-value of each worker with few labels; her last one makes no states where they are few."""
     for worker in few:
-        begin, last = first[worker], first[worker + 1] - 1
+        begin, end = first[worker], first[worker + 1]
+        put_by_cost(
+            rows, begin, end, task, start, count, place, row_start, others, n_classes, flat, slope,
+            term_penalty, mine, cost,
+        )  # fmt: skip
+        last = end - begin - 1
         n_states = _distribution(
-            rows, begin, last, task, start, count, place, row_start, others, n_classes, most, widths,
+            mine, last, task, start, count, place, row_start, others, n_classes, most, widths,
             flat, slope, term_penalty, total, chance, next_total, next_chance, cursor, order,
         )  # fmt: skip
         n_terms = answer_terms(
-            rows[last], task, start, count, place, row_start, others, n_classes, flat, slope,
+            mine[last], task, start, count, place, row_start, others, n_classes, flat, slope,
             term_penalty,
         )  # fmt: skip
         n_terms = _together(n_terms, flat, slope, term_penalty)
-        n_powers = last - begin + 1
+        n_powers = last + 1
         if n_states * n_terms > most:  # sums may have to be rounded up
             n_states = _distribution(
-                rows, begin, last + 1, task, start, count, place, row_start, others, n_classes, most,
+                mine, last + 1, task, start, count, place, row_start, others, n_classes, most,
                 widths, flat, slope, term_penalty, total, chance, next_total, next_chance, cursor,
                 order,
             )  # fmt: skip
@@ -308,10 +317,10 @@ def _exact_p_values(
 
 @kernel
 def _distribution(
-    rows, begin, end, task, start, count, place, row_start, others, n_classes, most, widths,
+    rows, n_rows, task, start, count, place, row_start, others, n_classes, most, widths,
     flat, slope, penalty, total, chance, next_total, next_chance, cursor, order,
 ) -> int:  # fmt: skip
-    """Write the states of one worker's penalty, ascending; return how many.
+    """Write the states of one worker's penalty by her first labels, ascending; return how many.
 
     A state's total is the sum of penalties plus `APART` times the number of conflict tasks; its
     chance is a polynomial in the reliability. States of equal totals are one. If more than `most`
@@ -319,8 +328,8 @@ def _distribution(
     """
     n_states = int(np.int64(1))  # a literal would compile one more signature
     total[0], chance[0, 0] = 0.0, 1.0
-    for at in range(begin, end):
-        n_powers = at - begin + 1
+    for at in range(n_rows):
+        n_powers = at + 1
         n_terms = answer_terms(
             rows[at], task, start, count, place, row_start, others, n_classes, flat, slope, penalty
         )

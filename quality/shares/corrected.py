@@ -26,6 +26,7 @@ from quality.shares.rivals import confused_shares
 __all__ = ["CorrectedShares", "corrected_shares"]
 
 STRENGTHS = np.array([0.5 * 2.0**step for step in range(13)])  # prior gold tasks a consensus class
+NEGLIGIBLE = 1e-18  # weight of a prior that no digit of a result shows
 ERROR = 0.5  # wrong gold tasks, of one, that are added before the rate of errors is taken
 
 
@@ -100,7 +101,8 @@ def corrected_shares(
     narrower by what groups share would cover in each of them; the shares themselves do use it, and err
     less than PPI++ does. `covariance` is the model's and counts no more than that.
 
-    **Cost.** O(groups * classes^2) for each of some forty priors.
+    **Cost.** A product of two tables of classes^2 for each group and each of at most 39 priors; memory for a
+    few tables of groups * classes^2, as is the covariance.
 
     References
     ----------
@@ -157,13 +159,11 @@ def _pooled_belief(
     table: Int[np.ndarray, "classes classes"],
 ) -> Float64[np.ndarray, "truth classes"]:
     """Return P(truth | consensus) as gold tasks of other groups say, shrunk in its turn."""
-    even = _even_errors(table)[None, None]
-    log_weight, belief = [], []
-    for strength in STRENGTHS:
-        prior = strength * even[0]
-        log_weight.append(_log_evidence(table[None], prior))
-        belief.append((prior[0] + table) / (strength + table.sum(axis=1, keepdims=True)))
-    return np.asarray(np.einsum("s,sfy->fy", _normalised(np.array(log_weight)), np.stack(belief)))
+    even, given = _even_errors(table), table.sum(axis=1, keepdims=True)
+    weight = _normalised(_log_evidence(table[None], even[None]))
+    each = weight / (STRENGTHS + given)  # of each strength, by consensus class
+    belief = even * (each @ STRENGTHS)[:, None] + table * each.sum(axis=1, keepdims=True)
+    return np.asarray(belief)
 
 
 def _shrunk(
@@ -172,27 +172,35 @@ def _shrunk(
     beliefs: Float64[np.ndarray, "beliefs groups classes classes"],
 ) -> tuple[Float64[np.ndarray, "groups classes"], Float64[np.ndarray, "groups classes classes"]]:
     """Mean and covariance of the finite groups' shares, over all priors by the evidence for each."""
-    parts = [
-        (_log_evidence(table, strength * belief), *_posterior(counts, table, strength * belief))
-        for belief in beliefs
-        for strength in STRENGTHS
-    ]
-    weight = _normalised(np.array([log_evidence for log_evidence, _, _ in parts]))
-    means = np.stack([mean for _, mean, _ in parts])
+    log_evidence = [_log_evidence(table, belief) for belief in beliefs]
+    weight = _normalised(np.concatenate(log_evidence))
+    means, within = np.zeros((len(weight), *counts.shape)), np.zeros(table.shape)
+    for prior in np.flatnonzero(weight > NEGLIGIBLE):  # one table at a time
+        belief, strength = divmod(int(prior), len(STRENGTHS))
+        means[prior], spread = _posterior(counts, table, STRENGTHS[strength] * beliefs[belief])
+        within += weight[prior] * spread
     mean = np.einsum("p,pgk->gk", weight, means)
-    apart = means - mean
-    within = np.einsum("p,pgkl->gkl", weight, np.stack([spread for _, _, spread in parts]))
-    return mean, within + np.einsum("p,pgk,pgl->gkl", weight, apart, apart)
+    apart = (means - mean).transpose(1, 2, 0)
+    return mean, within + (apart * weight) @ apart.transpose(0, 2, 1)
 
 
 def _log_evidence(
     table: Int[np.ndarray, "groups classes classes"],
-    prior: Float64[np.ndarray, "groups classes classes"],
-) -> float:
-    """Log probability of all groups' tables given what the consensus says, rows being Dirichlet."""
-    gammaln = scipy.special.gammaln
-    rows = gammaln(prior.sum(axis=2)) - gammaln((prior + table).sum(axis=2))
-    return float(rows.sum() + (gammaln(prior + table) - gammaln(prior)).sum())
+    belief: Float64[np.ndarray, "groups classes classes"],
+) -> Float64[np.ndarray, " strengths"]:
+    """Log probability of all groups' tables given what the consensus says, rows being Dirichlet.
+
+    For each strength of the prior. A cell without gold tasks says nothing of it.
+    """
+    gammaln, seen = scipy.special.gammaln, table > 0
+    cell, given = belief[seen], belief.sum(axis=2)
+    n_cell, n_given = table[seen], table.sum(axis=2)
+    found = np.empty(len(STRENGTHS))
+    for place, strength in enumerate(STRENGTHS):
+        rows = gammaln(strength * given) - gammaln(strength * given + n_given)
+        cells = gammaln(strength * cell + n_cell) - gammaln(strength * cell)
+        found[place] = rows.sum() + cells.sum()
+    return found
 
 
 def _posterior(
@@ -201,13 +209,13 @@ def _posterior(
     prior: Float64[np.ndarray, "groups classes classes"],
 ) -> tuple[Float64[np.ndarray, "groups classes"], Float64[np.ndarray, "groups classes classes"]]:
     """Mean and covariance of each group's shares, its gold tasks being known and the others drawn."""
-    alpha = prior + table
-    strength = alpha.sum(axis=2)
-    chance, unknown = alpha / strength[:, :, None], counts - table.sum(axis=2)
+    chance = prior + table
+    strength, unknown = chance.sum(axis=2), counts - table.sum(axis=2)
+    chance /= strength[:, :, None]
     size = counts.sum(axis=1)[:, None]
     mean = (table.sum(axis=1) + np.einsum("gf,gfk->gk", unknown, chance)) / size
     factor = unknown * (strength + unknown) / (strength + 1)  # Dirichlet-multinomial
-    spread = -np.einsum("gf,gfk,gfl->gkl", factor, chance, chance)
+    spread = -((chance * factor[:, :, None]).transpose(0, 2, 1) @ chance)
     k = np.arange(counts.shape[1])
     spread[:, k, k] += np.einsum("gf,gfk->gk", factor, chance)
     return mean, spread / np.square(size)[:, :, None]

@@ -63,7 +63,7 @@ def cumulative_band(
         Of each class, on the simplex.
     low, high
         Ends of intervals for the cumulative shares of all classes but the last, which hold together at
-        some level; NaN where nothing is known.
+        some level; NaN where nothing is known: such a boundary has what its neighbours leave.
 
     Notes
     -----
@@ -81,8 +81,14 @@ def cumulative_band(
         )
     reached = np.minimum(np.cumsum(share), 1.0)
     reached[-1] = 1.0
-    below = np.append(np.maximum.accumulate(np.clip(low, 0.0, 1.0)), 1.0)
-    above = np.append(np.minimum.accumulate(np.clip(high, 0.0, 1.0)[::-1])[::-1], 1.0)
+    below = np.append(np.fmax.accumulate(np.clip(low, 0.0, 1.0)), 1.0)
+    above = np.append(np.fmin.accumulate(np.clip(high, 0.0, 1.0)[::-1])[::-1], 1.0)
+    # a boundary that one side says nothing of is somewhere between 0 and 1
+    known = np.isfinite(below) | np.isfinite(above)
+    below, above = (
+        np.where(known, np.fmax(below, 0.0), below),
+        np.where(known, np.fmin(above, 1.0), above),
+    )
     return CumulativeShares(reached, np.minimum(below, reached), np.maximum(above, reached))
 
 

@@ -147,6 +147,8 @@ def noisy_shares(
             raise ValueError(
                 f"{name} must be {k} x {k} finite numbers, got shape {covariance.shape}"
             )
+        if not (np.diag(covariance) >= 0).all():
+            raise ValueError(f"{name} must have variances >= 0, got {np.diag(covariance).min()}")
     if not np.isfinite([n_wrong, count_kurtosis, difference_kurtosis]).all():
         raise ValueError(
             f"n_wrong and kurtoses must be finite, got n_wrong={n_wrong}, count_kurtosis={count_kurtosis}, "

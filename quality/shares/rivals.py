@@ -12,7 +12,7 @@ from quality.shares.intervals import check_gold
 
 __all__ = ["confused_shares", "gold_alone", "rogan_gladen"]
 
-STEPS = 200  # of EM; shares of ten classes settle to 1e-4 in fewer
+STEPS = 200  # of EM
 
 
 @check_arguments
@@ -44,8 +44,8 @@ def rogan_gladen(
 ) -> Float64[np.ndarray, " classes"]:
     """Return the class shares under which the counts are likeliest, errors being those of gold tasks.
 
-    P(f | y) is read from the gold tasks (half a task in each cell added), and the shares maximise
-    the likelihood of the consensus counts: Rogan and Gladen's estimate, kept within the simplex.
+    P(f | y) is read from the gold tasks (half a task in each cell added), and 200 steps of EM from equal
+    shares raise the likelihood of the consensus counts: Rogan and Gladen's estimate, kept within the simplex.
 
     Parameters
     ----------
@@ -57,7 +57,9 @@ def rogan_gladen(
     Notes
     -----
     **Limits.** It takes P(f | y) to be the same in and out of the gold tasks, which is weaker than a
-    random sample, and pays for it: where classes are confused often, errors are magnified.
+    random sample, and pays for it: where classes are confused often, errors are magnified, and the steps
+    stop on the way there. Ten classes of which half of the labels are right settle to 1e-4; with .3 it
+    is .003, and of two classes with .55 it may be .03 and more.
 
     References
     ----------

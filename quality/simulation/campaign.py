@@ -166,6 +166,10 @@ def _check_sizes(
     if not (n_unlabelled_groups >= 0 and unlabelled_group_size >= 0):
         sizes = (n_unlabelled_groups, unlabelled_group_size)
         raise ValueError(f"the unlabelled groups must have sizes >= 0, got {sizes}")
+    if not n_tasks + n_unlabelled_groups * unlabelled_group_size >= 2:
+        raise ValueError(
+            f"tasks must be 2 or more, so that features have a spread, got n_tasks={n_tasks}"
+        )
     if not 0 <= n_gold <= n_tasks:
         raise ValueError(f"n_gold must be in [0, n_tasks={n_tasks}], got n_gold={n_gold}")
 

@@ -488,13 +488,13 @@ def _check_crowd(
     unknown = sorted(set(adversaries) - known)
     if unknown:
         raise ValueError(f"adversaries must be of {sorted(known)}, got {unknown}")
-    n_asked = sum(count for name, count in adversaries.items() if name not in CLIQUES)
-    if not (min(adversaries.values(), default=0) >= 0 and n_asked <= assignment.n_workers):
+    whole = all(isinstance(n, int | np.integer) and n >= 0 for n in adversaries.values())
+    n_asked = sum(n for name, n in adversaries.items() if name not in CLIQUES) if whole else 0
+    if not (whole and n_asked <= assignment.n_workers):
         message = f"adversaries must be at most all {assignment.n_workers} workers"
-        raise ValueError(f"{message}, got {dict(adversaries)}")
-    # the honest workers who have tasks, even if all workers without tasks are honest
-    n_models = len(np.unique(assignment.worker)) - n_asked
+        raise ValueError(f"{message}, in whole numbers, got {dict(adversaries)}")
     needed = max(min(adversaries.get("copying", 0), 1), adversaries.get("sophisticated", 0))
-    if needed and not n_models >= needed:
+    # the honest workers who have tasks, even if all workers without tasks are honest
+    if needed and not len(np.unique(assignment.worker)) - n_asked >= needed:
         message = f"adversaries must leave {needed} honest workers with tasks to be imitated"
         raise ValueError(f"{message}, got {dict(adversaries)} of {assignment.n_workers} workers")

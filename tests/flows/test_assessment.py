@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -149,6 +150,26 @@ def test_a_bad_row_is_named_in_the_callers_words(change: dict[str, object], sent
     with pytest.raises(TableError, match=sentence) as caught:
         assess(labels.assign(**change), **NAMED)
     assert ".parquet" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [dict, pd.Series])
+def test_a_label_for_each_task_is_no_table(kind: Any) -> None:
+    """The dict raised a TypeError of Arrow's, the Series a sentence about mixed types."""
+    labels, truth = crowd()
+    gold = kind(dict(zip(truth["item"], truth["answer"], strict=True)))
+    with pytest.raises(
+        TableError, match=f"gold must have columns, .* got a {kind.__name__} of single"
+    ):
+        assess(labels, gold=gold, **NAMED)
+
+
+def test_refusals_name_arguments_and_no_options(found: Assessment, tmp_path: Path) -> None:
+    labels, _ = crowd()
+    with pytest.raises(TableError, match='duplicates = "first" or "last"$'):
+        assess(pd.concat([labels, labels]), **NAMED)
+    path = found.save_report(tmp_path / "report.html")
+    with pytest.raises(OutputError, match="exists; force=True overwrites it"):
+        found.save_report(path)
 
 
 def test_what_would_release_or_keep_something_is_refused() -> None:

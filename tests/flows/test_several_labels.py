@@ -301,6 +301,25 @@ def test_mistakes_in_the_table_are_named(
     assert "labels.csv" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (["w,t0,a|b", "w,t1,b"], "every answer is by one worker, 'w'"),
+        (["w,t0,a|b", "v,t0,a|b", "w,t1,b", "v,t1,b"], "no two workers differ on any task"),
+        (["w,t0,none", "v,t0,none", "w,t1,b", "v,t1,b"], "no two workers differ on any task"),
+    ],
+)
+def test_answers_that_tell_nothing_are_refused_in_the_tables_own_words(
+    tmp_path: Path, rows: list[str], said: str
+) -> None:
+    (tmp_path / "labels.csv").write_text("\n".join(["worker,task,label", *rows]) + "\n")
+    path = tmp_path / "settings.toml"
+    path.write_text('name = "c"\n[input]\nlabels = "labels.csv"\nseveral = "|"\nnothing = "none"\n')
+    with pytest.raises(TableError, match=said) as caught:
+        run_pipeline(load_settings(path))
+    assert "'yes'" not in str(caught.value)
+
+
 def test_a_task_that_the_task_tables_lack_is_named(crowd: Path, tmp_path: Path) -> None:
     path = campaign(crowd, tmp_path, inputs='tasks = ["tasks.csv"]\n')
     rows = (path.parent / "tasks.csv").read_text("utf-8").splitlines()[:-1]

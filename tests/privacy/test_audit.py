@@ -25,7 +25,8 @@ from privacy.audit import (
     draw_releases,
     hit_shares,
 )
-from privacy.mechanisms import DiscreteLaplace, LatticeLaplace
+from privacy.mechanism import Noise
+from privacy.mechanisms import ApproximateEvent, DiscreteLaplace, LatticeLaplace
 from privacy.mechanisms.dirichlet import (
     DirichletClamp,
     DirichletPseudoCount,
@@ -37,6 +38,7 @@ from privacy.mechanisms.gaussian import (
     discrete_gaussian_delta,
     discrete_gaussian_scale,
 )
+from privacy.query import Query, Unit
 from privacy.release_audit import (
     _best,
     _discriminant,
@@ -466,3 +468,20 @@ def test_a_number_that_never_changes_plays_no_part_in_the_direction(rng):
     direction = _discriminant(first, second)
     assert direction[0] > 0
     assert direction[1] == pytest.approx(0.0, abs=1e-6)
+
+
+def test_the_trial_budget_covers_a_delta_that_no_double_is() -> None:
+    """A third of a thousandth, rounded to the nearest, was a budget that did not cover it."""
+    query = Query("trial", "counts", np.array([3, 1]), Unit.CONSENSUS_LABEL, n=4, l1=2.0)
+    assert draw_releases(OfAThird(), query, 2) == [0, 0]
+
+
+@dataclass(frozen=True)
+class OfAThird:
+    """Draws nothing, for a third of a thousandth."""
+
+    def event(self, query: Query) -> ApproximateEvent:
+        return ApproximateEvent("toy", 1.0, "1/3000")
+
+    def draw(self, query: Query, noise: Noise) -> int:
+        return 0

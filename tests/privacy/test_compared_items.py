@@ -81,3 +81,12 @@ def test_one_comparison_of_two_items_is_enough_and_its_points_are_read_only() ->
     assert value.tolist() == [2, 0]
     with pytest.raises(ValueError, match="read-only"):
         value[0] = 9
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("kind", [np.uint8, np.uint64])
+def test_codes_may_be_unsigned(kind: type[np.unsignedinteger[Any]]) -> None:
+    outcome = np.array([0, 1, 2, 0], dtype=kind)
+    value = win_points(LEFT.astype(kind), RIGHT, outcome, n_items=3, dataset="toy").value
+    signed = win_points(LEFT, RIGHT, outcome.astype(np.int64), n_items=3, dataset="toy").value
+    assert np.asarray(value).tolist() == np.asarray(signed).tolist()

@@ -249,3 +249,11 @@ def test_the_loss_of_a_correction_of_one_moved_place_is_that_of_its_shorter_vect
     (query,) = ask([0, 1, 2, 2], [0, 1, 1, -1])
     event = LatticeCorrection(1.0).event(replace(query, l1=2.0))
     assert event.n_classes == 2
+
+
+def test_the_least_integer_is_no_difference_of_a_few_tasks() -> None:
+    """Its absolute value is itself, below any number of tasks; only the draw noticed it."""
+    value = {"difference": np.array([-128, 127, 1], dtype=np.int8), "right": np.array([127, 0])}
+    query = Query("toy", "corrections by gold", value, Unit.ROW, n=127, l1=4.0)
+    with pytest.raises(CountsError, match="a difference must add up to 0, and be at most"):
+        LatticeCorrection(0.5).event(query)

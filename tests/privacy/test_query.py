@@ -222,7 +222,7 @@ def test_a_partition_has_one_integer_for_each_task(cell):
         ("part", "north", "part must be a Part, got str"),
         ("publication", "2026-11", "publication must be a Publication, got str"),
         ("l1", "2", "l1 must be a number, got str"),
-        ("l1", np.int64(2), "l1 must be a number, got int64"),
+        ("l1", np.bool_(True), "l1 must be a number, got bool"),
     ],
 )
 def test_a_query_with_a_field_of_another_type_cannot_be_built(
@@ -231,3 +231,14 @@ def test_a_query_with_a_field_of_another_type_cannot_be_built(
     given = {"l1": 2.0, field: value}
     with pytest.raises(TypeError, match=message):
         Query("toy", "class counts", np.array([3, 1]), Unit.CONSENSUS_LABEL, n=4, **given)
+
+
+@pytest.mark.refusal
+def test_a_querys_numbers_are_pythons_whoever_gave_them() -> None:
+    """An event of NumPy's numbers could not be written."""
+    query = Query(
+        "toy", "counts", np.array([3, 1]), Unit.ANSWER, np.int64(4), np.int64(2), places=np.int32(2)
+    )
+    found = (query.n, query.l1, query.places, query.n_records)
+    assert found == (4, 2, 2, 2)
+    assert all(type(number) is int for number in found)

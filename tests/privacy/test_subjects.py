@@ -349,3 +349,28 @@ def test_a_group_is_of_one_record_or_more():
     for size in (0, -1):
         with pytest.raises(ValueError, match=f"size must be an integer >= 1, got size={size}"):
             GroupPrivacy(LatticeLaplace(1.0), size, 1.0)
+
+
+def test_joint_counts_whose_sum_wraps_are_refused_before_they_are_paid():
+    """Their 64-bit sum is the public n; only the draw noticed that they are more."""
+    eight = np.array([[2**61] * 7 + [2**61 + 1]])
+    assert eight.sum() == 1
+    with pytest.raises(CountsError, match="counts must be >= 0 and add up"):
+        JointLatticeLaplace(0.5).event(Query("toy", "counts", eight, Unit.SUBJECT, n=1, l1=4.0))
+
+
+def test_a_name_that_no_encoding_knows_has_its_place_in_the_order():
+    """Such names come from files that are read leniently."""
+    subject, odd = np.zeros(2, dtype=np.int64), ("t1", "t\udcff")
+    kept = bounded_tasks(subject, tasks=odd, max_tasks=1, key=b"7")
+    assert kept.sum() == 1
+    assert (
+        bounded_tasks(subject, tasks=odd[::-1], max_tasks=1, key=b"7").tolist()
+        == kept[::-1].tolist()
+    )
+
+
+def test_a_claim_far_below_a_group_beyond_doubles_is_refused_in_a_sentence():
+    query = Query("toy", "class counts", np.array([3, 1]), Unit.SUBJECT, n=4, l1=2.0)
+    with pytest.raises(ValueError, match=r"at least size \* epsilon = inf, got 1e\+300"):
+        GroupPrivacy(LatticeLaplace(1e300), 10**10, 1e300).event(query)

@@ -1,7 +1,11 @@
 """Chunks, the same bytes on any number of threads, and progress that changes nothing."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import quality
 from quality import (
     CrowdLabels,
     auto,
@@ -219,3 +224,43 @@ def test_results_come_in_the_order_of_the_chunks(threads: int | None) -> None:
     with shared_out(threads, 5) as shared:
         assert shared(lambda chunk: chunk**2) == [0, 1, 4, 9, 16]
         assert shared(lambda chunk: chunk) == [0, 1, 2, 3, 4]
+
+
+CALLED = """from quality.parallel import kernel
+TERM = {term}
+
+@kernel
+def inner(x):
+    return x * {factor}
+"""
+CALLING = """from inner import TERM, inner
+from quality.parallel import kernel
+
+@kernel
+def outer(x):
+    return middle(x) + TERM
+
+@kernel
+def middle(x):
+    return inner(x)
+
+print(outer(3))
+"""
+
+
+def test_a_kernel_is_compiled_anew_where_one_that_it_calls_has_changed(tmp_path: Path) -> None:
+    """Numba stamps saved code by the caller's file alone: an upgrade went on with the old callee."""
+    (tmp_path / "outer.py").write_text(CALLING)
+    found = []
+    for factor, term in ((2, 1), (2, 1), (5, 1), (5, 7)):
+        (tmp_path / "inner.py").write_text(CALLED.format(factor=factor, term=term))
+        root = str(Path(quality.__file__).parents[1])
+        run = subprocess.run(
+            [sys.executable, str(tmp_path / "outer.py")],
+            env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "kernels"), "PYTHONPATH": root},
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        saved = sorted(path.stat().st_mtime_ns for path in tmp_path.rglob("outer*outer*.nbc"))
+        found.append((int(run.stdout), saved))
+    assert [value for value, _ in found] == [7, 7, 16, 22]
+    assert found[0][1] == found[1][1]  # which is loaded

@@ -117,6 +117,8 @@ def gate(
 
 def _lines(one: CandidateVerdict) -> list[str]:
     """Return the answer about one candidate, in sentences."""
+    from privacy.accounting import exact, price_text  # the ledger's, for this command only
+
     again = ", as answered before" if one.known else ""
     head = f"{one.candidate}: {one.status}{again}; development score {one.development:.3f}"
     if one.score is None:
@@ -126,8 +128,8 @@ def _lines(one: CandidateVerdict) -> list[str]:
         ]
     return [
         head,
-        f"  report {_down(one.score)}; the true score is at least {_down(one.bound)}, with {one.level:.0%} "
-        "confidence for all candidates together",
+        f"  report {_down(one.score)}; the true score is at least {_down(one.bound)}, with "
+        f"{price_text(100 * exact(one.level), left=True)}% confidence for all candidates together",
     ]
 
 

@@ -48,7 +48,7 @@ def budget(
         str | None, typer.Option(help="only this data set, whose budget may be raised")
     ] = None,
     entries: Annotated[
-        int, typer.Option(min=0, help="how many of the newest entries are listed")
+        int, typer.Option(min=0, max=10**9, help="how many of the newest entries are listed")
     ] = 20,
     preview: Annotated[
         Path | None, typer.Option(help="settings file: what a run of it on new data would ask for")

@@ -13,10 +13,12 @@ from pathlib import Path
 import numpy as np
 
 from flows.settings import NAME, SettingsError
-from privacy import Ledger, Unit
+from privacy import LatticeLaplace, LatticeLaplaceLaw, Ledger, Unit
 from privacy.accounting import price_text
 
-__all__ = ["PublicationTerms", "check_terms", "open_campaign"]
+__all__ = ["PublicationTerms", "check_terms", "noise_of", "open_campaign"]
+
+KEY = r"[A-Za-z0-9._-]{1,60}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,12 @@ def check_terms(terms: PublicationTerms) -> None:
             "--campaign must be a name of letters, digits, dots, dashes and underscores, got "
             f"{terms.campaign!r}"
         )
+    key = terms.publication
+    if key is not None and not re.fullmatch(KEY, key):
+        raise SettingsError(
+            "--publication must be 1 to 60 letters, digits, dots, dashes and underscores, with a date in "
+            f"place of its pattern, got {key!r}"
+        )
     if not 0 < terms.epsilon < np.inf:
         raise SettingsError(f"--epsilon must be above 0 and finite, got {terms.epsilon}")
     if not 0 < terms.level < 1:
@@ -64,6 +72,21 @@ def check_terms(terms: PublicationTerms) -> None:
             "--budget, of all that the campaign ever publishes, must be finite and at least --epsilon, the "
             f"price of this publication: {price_text(terms.epsilon)}, got {terms.budget}"
         )
+
+
+def noise_of(terms: PublicationTerms, n_counts: int, *, l1: float) -> tuple[LatticeLaplaceLaw, int]:
+    """Return the noise on counts, and by how much one errs at most; SettingsError where it has no such law.
+
+    To be called before a budget is declared or anything is paid: what is paid must be of use.
+    """
+    try:
+        law = LatticeLaplace(terms.epsilon).law(n_counts, l1=l1)
+        return law, law.half_width(terms.level)
+    except ValueError as error:
+        raise SettingsError(
+            f"--epsilon {price_text(terms.epsilon)} and --level {terms.level:.12g} give no interval of "
+            f"{n_counts:,} counts: {error}; nothing was spent"
+        ) from None
 
 
 def open_campaign(

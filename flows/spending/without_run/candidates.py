@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -115,18 +115,27 @@ def ask_candidates(
     """
     if not campaign.strip():
         raise SettingsError("--campaign must not be blank")
+    if not scores:
+        return ()
     first, dataset = scores[0], PREFIX + campaign
+    for one in scores:  # the examples of the first are what the campaign is known by
+        if one.holdout_examples != first.holdout_examples:
+            raise SettingsError(
+                f"candidates must have one holdout, got other examples for {one.name!r} than for "
+                f"{first.name!r}"
+            )
     n = len(first.holdout_examples)
     ledger = open_state(state)
     marks = _marks(first.holdout_examples, terms.score)
-    declared = _declared(ledger).get(dataset)
+    campaigns = _declared(ledger)
+    declared = campaigns.get(dataset)
     if declared is None:
         if terms.begun:
             raise SettingsError(
                 f"the campaign {campaign!r} must have begun (--begun), and {state} does not know it: its "
                 "state is lost or elsewhere, and without it answers would promise too much; put it back"
             )
-        _refuse_shared(ledger, campaign, marks)
+        _refuse_shared(campaigns, campaign, marks)
         gate = _new_gate(terms, n, marks)
     else:
         gate = _declared_gate(declared)
@@ -137,7 +146,7 @@ def ask_candidates(
     )  # fmt: skip
     questions = [_question(one) for one in scores]
     if dataset not in ledger.datasets():
-        ledger.open_budget(dataset, unit=Unit.ROW, epsilon=gate.epsilon, delta=0.0, n=n)
+        _open_budget(ledger, gate, query)
     released = ledger.interact_all(gate, query, questions)
     return tuple(
         _verdict(one, gate, CandidateAnswer.from_json(release.value), known=not release.fresh)
@@ -167,11 +176,10 @@ def _marks(examples: Sequence[str], score: str) -> tuple[str, ...]:
 def _declared(ledger: Ledger) -> dict[str, PureEvent]:
     """Return what each campaign of candidates has declared, by its name in the ledger."""
     found = {}
-    for dataset in ledger.datasets():
-        if dataset.startswith(PREFIX):
-            for entry in ledger.statement(dataset).entries[:1]:
-                if isinstance(entry.event, PureEvent) and entry.event.name == "candidate gate":
-                    found[dataset] = entry.event
+    for one in ledger.statements():
+        for entry in one.entries[:1] if one.dataset.startswith(PREFIX) else ():
+            if isinstance(entry.event, PureEvent) and entry.event.name == "candidate gate":
+                found[one.dataset] = entry.event
     return found
 
 
@@ -189,6 +197,15 @@ def _new_gate(terms: GateTerms, n: int, marks: tuple[str, ...]) -> CandidateGate
         return CandidateGate(**chosen, epsilon=price, holdout=marks)
     except ValueError as error:  # a knob, whose sentence says which
         raise SettingsError(str(error)) from None
+
+
+def _open_budget(ledger: Ledger, gate: CandidateGate, query: Query) -> None:
+    """Set a campaign's budget, the gate's whole price, once it is known that its noise can be drawn."""
+    try:
+        gate.event(query)
+    except ValueError as error:  # a price too small, which would stay declared
+        raise SettingsError(f"{error}; nothing was declared") from None
+    ledger.open_budget(query.dataset, unit=Unit.ROW, epsilon=gate.epsilon, delta=0.0, n=query.n)
 
 
 def _declared_gate(event: PureEvent) -> CandidateGate:
@@ -226,9 +243,11 @@ def _refuse_other(
             )
 
 
-def _refuse_shared(ledger: Ledger, campaign: str, marks: tuple[str, ...]) -> None:
+def _refuse_shared(
+    campaigns: Mapping[str, PureEvent], campaign: str, marks: tuple[str, ...]
+) -> None:
     """Raise SettingsError if another campaign's holdout has some of these examples."""
-    for dataset, event in _declared(ledger).items():
+    for dataset, event in campaigns.items():
         if set(marks[1:]) & set(event.parameters["holdout"][1:]):
             raise SettingsError(
                 f"the campaign {campaign!r} must have a holdout of its own: examples of it are in that of "

@@ -26,6 +26,7 @@ from flows.spending.partitions import grow_partition
 from flows.spending.without_run.campaign_terms import (
     PublicationTerms,
     check_terms,
+    noise_of,
     open_campaign,
 )
 from privacy import (
@@ -147,7 +148,7 @@ def publish_set_shares(
     ------
     SettingsError
         If the campaign has no budget and none is given, has another, or should have begun and has not;
-        if a term is out of its range.
+        if a term is out of its range, or price and level give no interval.
     BudgetError
         If what is left does not cover the price; nothing is spent or drawn then.
     LedgerError, UnitError
@@ -166,6 +167,7 @@ def publish_set_shares(
         raise SettingsError(
             f"--max-labels must be from 1 to the number of classes, {len(classes)}, got {max_labels}"
         )
+    law, half_width = noise_of(terms, len(classes) + 1, l1=ONE_TASK * max_labels)
     chosen = bounded_labels(probability, threshold=threshold, max_labels=max_labels)
     names, code = np.unique(groups, return_inverse=True)
     queries = label_set_counts(
@@ -190,10 +192,9 @@ def publish_set_shares(
     facts = [json.loads(one.facts)["n"] if one.facts else None for one in releases]
     n = np.array([now if n is None else n for n, now in zip(facts, size.tolist(), strict=True)])
     noisy = np.array([one.value for one in releases], dtype=np.int64)[:, :-1]
-    law = LatticeLaplace(terms.epsilon).law(len(classes) + 1, l1=ONE_TASK * max_labels)
-    half_width, per_task = law.half_width(terms.level), n[:, np.newaxis]
     low, share, high = (
-        np.clip((noisy + moved) / per_task, 0.0, 1.0) for moved in (-half_width, 0, half_width)
+        np.clip((noisy + moved) / n[:, np.newaxis], 0.0, 1.0)
+        for moved in (-half_width, 0, half_width)
     )
     return SetShares(
         terms, max_labels, threshold, tuple(names.tolist()), tuple(classes), n, noisy, share, low, high,

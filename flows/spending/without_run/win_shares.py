@@ -23,6 +23,7 @@ from flows.spending.account import open_state
 from flows.spending.without_run.campaign_terms import (
     PublicationTerms,
     check_terms,
+    noise_of,
     open_campaign,
 )
 from privacy import LatticeLaplace, Publication, Unit, win_points
@@ -126,8 +127,8 @@ def publish_win_shares(state: Path, comparisons: Comparisons, terms: Publication
     Raises
     ------
     SettingsError
-        If the campaign has no budget and none is given, has another, or should have begun and has not; or if
-        a term is out of its range.
+        If the campaign has no budget and none is given, has another, or should have begun and has not; if
+        a term is out of its range, or price and level give no interval.
     BudgetError
         If what is left does not cover the price; nothing is spent or drawn then.
     LedgerError, UnitError
@@ -152,16 +153,15 @@ def publish_win_shares(state: Path, comparisons: Comparisons, terms: Publication
         comparisons.left, comparisons.right, comparisons.outcome, n_items=len(items),
         dataset=terms.campaign, publication=publication,
     )  # fmt: skip
+    noise_of(terms, len(items), l1=query.l1)
     ledger = open_state(state)
     budget = open_campaign(ledger, state, terms, unit=UNIT, n=len(comparisons.left))
-    mechanism = LatticeLaplace(terms.epsilon)
-    release = ledger.release(mechanism, query)
+    release = ledger.release(LatticeLaplace(terms.epsilon), query)
     if release.facts:
         facts = json.loads(release.facts)
         items, met = np.array(facts["items"]), np.array(facts["met"], dtype=np.float64)
     noisy, n = np.array(release.value, dtype=np.int64), met.sum(axis=1)
-    law = mechanism.law(len(items), l1=query.l1)
-    half_width = law.half_width(terms.level)
+    law, half_width = noise_of(terms, len(items), l1=query.l1)  # of as many items as were published
     low, share, high = (
         np.clip(HALF * (noisy + moved) / n, 0.0, 1.0) for moved in (-half_width, 0, half_width)
     )

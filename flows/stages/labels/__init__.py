@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING
 from flows.faces import late_face
 
 if TYPE_CHECKING:
-    from flows.stages.labels.campaign_labels import CampaignLabels, open_answers, open_labels
+    from flows.stages.labels.campaign_labels import (
+        CampaignLabels,
+        WorkerLabels,
+        open_answers,
+        open_labels,
+    )
     from flows.stages.labels.set_labels import answers_of, set_agreement, set_consensus
     from flows.stages.labels.sharded_labels import refuse_whole_filter
     from flows.stages.labels.whole_labels import Aggregated, Groups, filter_by, rate_of
 
 __all__ = [
-    "Aggregated", "CampaignLabels", "Groups", "answers_of", "filter_by", "open_answers", "open_labels",
-    "rate_of", "refuse_whole_filter", "set_agreement", "set_consensus",
+    "Aggregated", "CampaignLabels", "Groups", "WorkerLabels", "answers_of", "filter_by", "open_answers",
+    "open_labels", "rate_of", "refuse_whole_filter", "set_agreement", "set_consensus",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

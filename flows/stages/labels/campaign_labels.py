@@ -1,8 +1,9 @@
 """The labels of a campaign, whole in memory or cut into shards, and the questions that stages ask of them.
 
 `open_labels` is where the two part ways: a stage asks the same of both and does not see which it has.
-Results are the same up to the rounding of sums in another order. What needs the whole table of labels is
-left out where the shards hold more than `engine.whole_labels`.
+Results are the same up to the rounding of sums in another order, but for the pool `auto`, which lacks one
+candidate on shards. What needs the whole table of labels is left out where the shards hold more than
+`engine.whole_labels`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from flows.sharding import SHARDS, open_engine, open_shards, stored
 from flows.stages.label_plan import FewAtHand
 from flows.stages.labels.set_labels import SetLabels
 from flows.stages.labels.sharded_labels import ShardedLabels
-from flows.stages.labels.whole_labels import Aggregated, Groups, Judged, WholeLabels
+from flows.stages.labels.whole_labels import Aggregated, Groups, Judged, Scarce, WholeLabels
 from quality import CrowdLabels, DependentGroups, Filtered, FilteredDishonest
 
 __all__ = ["CampaignLabels", "WorkerLabels", "open_answers", "open_labels"]
@@ -39,6 +40,11 @@ class WorkerLabels(Protocol):
 
     def dependence(self) -> DependentGroups:
         """Find the workers who do not answer on their own."""
+
+    def scarce_labels(
+        self, keep: Bool[np.ndarray, " workers"], members: Bool[np.ndarray, " workers"], least: int
+    ) -> Scarce:
+        """Find the kept members' labels of tasks that without all members would have fewer than `least`."""
 
     def judge(self, filtered: Filtered | FilteredDishonest, groups: Groups) -> Judged:
         """Put together what labels, filter, consensus and gold say about each worker."""

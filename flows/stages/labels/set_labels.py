@@ -15,7 +15,14 @@ from jaxtyping import Bool, Int64
 
 from flows.run import Crowd, Run
 from flows.settings import FilterSettings
-from flows.stages.labels.whole_labels import FALSE_REMOVAL_RATE, Groups, Judged, filter_by
+from flows.stages.labels.whole_labels import (
+    FALSE_REMOVAL_RATE,
+    Groups,
+    Judged,
+    Scarce,
+    filter_by,
+    scarce_rows,
+)
 from quality import (
     Alpha,
     CrowdLabels,
@@ -85,6 +92,13 @@ class SetLabels:
         answers, use_gold = answers_of(self.crowd), self.run.settings.consensus.use_gold
         gold = self._gold() if use_gold else None
         return dependent_groups(yes_no_labels(answers), gold=gold)
+
+    def scarce_labels(
+        self, keep: Bool[np.ndarray, " workers"], members: Bool[np.ndarray, " workers"], least: int
+    ) -> Scarce:
+        """Find the kept members' answers to tasks that without all members would have fewer than `least`."""
+        answers = answers_of(self.crowd)
+        return scarce_rows(answers.worker, answers.task_start, keep, members, least)
 
     def judge(self, filtered: Filtered | FilteredDishonest, groups: Groups) -> Judged:
         """Put together what answers, filter, consensus and gold say about each worker."""

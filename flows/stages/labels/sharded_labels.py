@@ -23,8 +23,10 @@ from flows.stages.labels.whole_labels import (
     Aggregated,
     Groups,
     Judged,
+    Scarce,
     filter_by,
     rate_of,
+    scarce_rows,
     stop_rule,
 )
 from quality import (
@@ -158,6 +160,15 @@ class ShardedLabels:
         """Find the workers who do not answer on their own."""
         models, use_gold = self.crowd.model_codes(), self.run.settings.consensus.use_gold
         return dependent_groups_by_shards(self.engine, models=models, use_gold=use_gold)
+
+    def scarce_labels(
+        self, keep: Bool[np.ndarray, " workers"], members: Bool[np.ndarray, " workers"], least: int
+    ) -> Scarce:
+        """Find the kept members' labels of tasks that without all members would have fewer than `least`."""
+        worker, task, n_left = zip(
+            *self.engine.map(_scarce_of_shard, (keep, members, least)), strict=True
+        )
+        return np.concatenate(worker), np.concatenate(task), np.concatenate(n_left)
 
     def judge(self, filtered: Filtered | FilteredDishonest, groups: Groups) -> Judged:
         """Put together what labels, filter, consensus and gold say about each worker."""
@@ -428,6 +439,12 @@ def _rows_of_tasks(shard: LabelShard, tasks: np.ndarray) -> tuple[np.ndarray, ..
     rows = np.repeat(here, n_labels)
     task = shard.first_task + np.flatnonzero(here)
     return shard.worker[rows], np.repeat(task, n_labels[here]), shard.label[rows]
+
+
+def _scarce_of_shard(shard: LabelShard, about: tuple[np.ndarray, np.ndarray, int]) -> Scarce:
+    """Labels of members on tasks that need them, with the tasks' codes in the whole table."""
+    worker, task, n_left = scarce_rows(shard.worker, shard.task_start, *about)
+    return worker, shard.first_task + task, n_left
 
 
 def _itself(shard: LabelShard, _: object) -> LabelShard:

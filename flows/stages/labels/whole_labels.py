@@ -49,10 +49,13 @@ if TYPE_CHECKING:
     from flows.aggregators import AnyConsensus
 
 __all__ = [
-    "Aggregated", "Groups", "Judged", "WholeLabels", "filter_by", "rate_of", "stop_rule",
+    "Aggregated", "Groups", "Judged", "Scarce", "WholeLabels", "filter_by", "rate_of", "scarce_rows",
+    "stop_rule",
 ]  # fmt: skip
 
 Groups: TypeAlias = Int[np.ndarray, " workers"] | None  # group code of each worker, -1 for none
+# codes of worker and task of some labels, and how many labels of kept workers that task has
+Scarce: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 FALSE_REMOVAL_RATE = 0.1  # where the settings name no stop rule
 PAPERS_FRACTION = 0.15  # of the workers; likewise, for a penalty that has no such rate
@@ -153,6 +156,13 @@ class WholeLabels:
         labels, chosen = self.crowd.labels, self.run.settings
         gold = self.crowd.gold_code() if chosen.consensus.use_gold else None
         return dependent_groups(labels, gold=gold, models=self.crowd.model_codes())
+
+    def scarce_labels(
+        self, keep: Bool[np.ndarray, " workers"], members: Bool[np.ndarray, " workers"], least: int
+    ) -> Scarce:
+        """Find the kept members' labels of tasks that without all members would have fewer than `least`."""
+        labels = self.crowd.labels
+        return scarce_rows(labels.worker, labels.task_start, keep, members, least)
 
     def judge(self, filtered: Filtered | FilteredDishonest, groups: Groups) -> Judged:
         """Put together what labels, filter, consensus and gold say about each worker."""
@@ -291,6 +301,24 @@ def filter_by(
         min_labels_per_task=least, progress=progress,
     )  # fmt: skip
     return filtered, stop_rule(n_workers, share)
+
+
+def scarce_rows(
+    worker: Int[np.ndarray, " labels"],
+    task_start: Int[np.ndarray, " offsets"],
+    keep: Bool[np.ndarray, " workers"],
+    members: Bool[np.ndarray, " workers"],
+    least: int,
+) -> Scarce:
+    """Return the kept members' labels of tasks that without all members would have fewer than `least`."""
+    n_tasks = len(task_start) - 1
+    task = np.repeat(np.arange(n_tasks), np.diff(task_start))
+    kept = keep[worker]
+    own = kept & members[worker]
+    n_left = np.bincount(task[kept], minlength=n_tasks)
+    others = n_left - np.bincount(task[own], minlength=n_tasks)
+    rows = np.flatnonzero(own & (others < least)[task])
+    return worker[rows], task[rows], n_left[task[rows]]
 
 
 def rate_of(chosen: FilterSettings) -> float | None:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from flows.stages.learning.concepts import map_concepts
     from flows.stages.learning.decision_images import find_decision_images, find_error_features
     from flows.stages.learning.potentials import potential_table
-    from flows.stages.learning.psychometrics import find_psychometrics
+    from flows.stages.learning.psychometrics import BOUNDARY, find_psychometrics
     from flows.stages.learning.task_voices import (
         beside_people,
         hear_models,
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "Published", "beside_people", "find_decision_images", "find_error_features", "find_psychometrics",
-    "find_structure", "hear_models", "join_voices", "map_concepts", "models_beside",
+    "BOUNDARY", "Published", "beside_people", "find_decision_images", "find_error_features",
+    "find_psychometrics", "find_structure", "hear_models", "join_voices", "map_concepts", "models_beside",
     "of_models_alone", "panel_sentence", "potential_table", "published_in", "read_panel",
     "voices_sentence", "why_no_features",
 ]  # fmt: skip

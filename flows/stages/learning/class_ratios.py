@@ -34,6 +34,7 @@ __all__ = ["Published", "estimate_ratios", "published_in", "ratios_verdict", "wh
 
 WHOLE_ROWS = 20_000
 MAX_ROWS = 50_000
+MIN_TASKS = 2  # of a group: of one, features have no spread
 
 
 def estimate_ratios(run: Run) -> str:
@@ -119,9 +120,12 @@ def published_in(run: Run, crowd: Crowd) -> Published | str:
     if privacy is None or why_not is not None:
         return str(why_not)
     table, n_classes = run.read_table("proportions.parquet"), crowd.labels.n_classes
+    groups = tuple(table.column("group").to_pylist()[::n_classes])
+    if (why_not := _why_too_small(crowd, groups, unlabelled)) is not None:
+        return why_not
     size = numpy_array(table.column("n"))[::n_classes].astype(np.float64)
     found = Published(
-        groups=tuple(table.column("group").to_pylist()[::n_classes]),
+        groups=groups,
         proportions=numpy_array(table.column("proportion")).reshape(-1, n_classes),
         noise=_noise(run, privacy, n_classes) / np.square(size)[:, None, None],
         unlabelled=unlabelled,
@@ -129,6 +133,25 @@ def published_in(run: Run, crowd: Crowd) -> Published | str:
         classes=tuple(crowd.labels.classes.astype(str).tolist()),
     )
     return _corrected(run, found, size)
+
+
+def _why_too_small(
+    crowd: Crowd, published: Sequence[str], unlabelled: Int[np.ndarray, " groups"]
+) -> str | None:
+    """Return which group has too few tasks to have a spread of features, or None; sizes are public."""
+    names = crowd.group_names
+    for what, group, codes in (
+        ("labelled task", crowd.label_group(), np.searchsorted(names, published)),
+        ("task", crowd.table.group, unlabelled),
+    ):
+        size = np.bincount(group, minlength=names.size)[codes]
+        if size.min() < MIN_TASKS:
+            name = str(names[codes[size.argmin()]])
+            return (
+                f"group {name!r} has {size.min()} {what}, and ratios are learned from {MIN_TASKS} or more in "
+                f"each; join it to another, or leave it out by privacy.min_group_size = {MIN_TASKS}"
+            )
+    return None
 
 
 def _noise(
@@ -190,10 +213,10 @@ def _counted(mapper: Mapper, progress: Progress | None) -> Mapper:
 
 
 def _learn_whole(crowd: Crowd, published: Published) -> Learned:
-    features, group, table = crowd.label_features(), crowd.label_group(), crowd.table
+    features, table = crowd.label_features(), crowd.table
     codes = np.searchsorted(crowd.group_names, published.groups)
-    new = [table.features[table.group == code] for code in published.unlabelled]
-    bags = [features[group == code] for code in codes]
+    new = _rows_by_group(table.features, table.group, published.unlabelled)
+    bags = _rows_by_group(features, crowd.label_group(), codes)
     sizes = [len(bag) for bag in new]
     if len(features) <= WHOLE_ROWS:
         model = learn_ratios(bags, published.proportions, **published.known())
@@ -202,6 +225,17 @@ def _learn_whole(crowd: Crowd, published: Published) -> Learned:
     known = published.known() | {"noise": published.noise_of_parts(bags, parts)}
     streamed = learn_streamed_ratios([[part] for part in parts], published.proportions, **known)
     return streamed.ratios([[bag] for bag in new]), sizes
+
+
+def _rows_by_group(
+    rows: Float[np.ndarray, "tasks features"],
+    group: Int[np.ndarray, " tasks"],
+    codes: Int[np.ndarray, " chosen"],
+) -> list[np.ndarray]:
+    """Return the rows of each of these groups, in their order; the groups may be as many as the tasks."""
+    order = np.argsort(group, kind="stable")
+    ends = (np.searchsorted(group, codes, side, sorter=order) for side in ("left", "right"))
+    return [rows[order[first:last]] for first, last in zip(*ends, strict=True)]
 
 
 def _even_part(bag: Float[np.ndarray, "rows features"], share: float) -> np.ndarray:

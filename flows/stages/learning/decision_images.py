@@ -55,6 +55,8 @@ def find_decision_images(
     if shape is None:  # pixels have one unit, named features one each
         scale = ColumnScale.of(rows.__getitem__, len(rows))
         seen, sure = scale.scaled(seen), scale.scaled(sure)
+    if (why := _why_flat(seen[~_checked(len(seen))])) is not None:
+        return {"why_not": why}
     codes = np.argsort(-n_of, kind="stable")[:MAX_CLASSES] if len(n_of) > 2 else np.array([1])
     images = []
     for code in codes[codes < len(n_of)]:
@@ -71,13 +73,29 @@ def find_decision_images(
     return {"why_not": None, "shape": shape, "n_features": len(names), "images": images}
 
 
+def _checked(n_rows: int) -> Bool[np.ndarray, " rows"]:
+    """Return which rows are held out; they come in random order."""
+    return np.asarray(np.arange(n_rows) % CHECKED == 0)
+
+
+def _why_flat(rows: Float[np.ndarray, "tasks features"]) -> str | None:
+    """Return why no line can be learned from these rows' features, or None; of no rows nothing is said."""
+    if not len(rows):
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread = rows.var(axis=0)
+    if not np.isfinite(spread).all():
+        return "a feature is too large to be squared: scale it"
+    return None if spread.any() else "no feature differs from task to task"
+
+
 def _image(
     rows: Float[np.ndarray, "tasks features"], own: Bool[np.ndarray, " tasks"], drawn: bool
 ) -> dict[str, Any]:
     """The crowd's pattern of one class against the others, its portraits, and what its line is worth."""
     from learners import DecisionImage  # scikit-learn, where images are asked for alone
 
-    checked = np.arange(len(rows)) % CHECKED == 0  # the rows come in random order
+    checked = _checked(len(rows))
     image = DecisionImage("logistic", n_components=min(COMPONENTS, rows.shape[1]))
     image.fit(rows[~checked], own[~checked])
     right = image.predict(rows[checked]) == own[checked]
@@ -103,8 +121,9 @@ def _beside_gold(
     truly: Bool[np.ndarray, " tasks"],
     rng: np.random.Generator,
 ) -> dict[str, Any]:
-    """Gold's pattern, and how alike the two images are; None where gold has too few tasks of the class."""
-    if min(own.sum(), (~own).sum(), truly.sum(), (~truly).sum()) < MIN_TASKS:
+    """Gold's pattern, and how alike the two images are; None where gold has too few tasks, or all alike."""
+    few = min(own.sum(), (~own).sum(), truly.sum(), (~truly).sum()) < MIN_TASKS
+    if few or _why_flat(rows) is not None:
         return {"gold": None, "cosine": None, "ceiling": None, "n_gold": len(rows)}
     from learners import compare_decision_images  # as above
 

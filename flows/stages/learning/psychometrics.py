@@ -48,6 +48,10 @@ def find_psychometrics(
     axis = run.settings.report.psychometric
     if kept is None or not kept.n_labels:
         return {"why_not": "the labels are in shards"}
+    n_given = np.diff(kept.worker_start)
+    judged = np.flatnonzero((n_given >= MIN_LABELS) & alone)
+    if not len(judged):
+        return {"why_not": f"no worker who answers on her own gave {MIN_LABELS} labels or more"}
     ease = _ease(crowd, str(axis), believed, run.settings.seed)
     if isinstance(ease, str):
         return {"why_not": ease}
@@ -62,10 +66,6 @@ def find_psychometrics(
     if axis != BOUNDARY and np.cov(of_label, agrees)[0, 1] < 0:
         of_label = -of_label
     certainty = _certainty(of_label, sure, known, guess == gold)
-    n_given = np.diff(kept.worker_start)
-    judged = np.flatnonzero((n_given >= MIN_LABELS) & alone)
-    if not len(judged):
-        return {"why_not": f"no worker who answers on her own gave {MIN_LABELS} labels or more"}
     most = np.sort(judged[np.argsort(-n_given[judged], kind="stable")[:MAX_WORKERS]])
     return _fitted(run, kept, most, of_label, agrees, certainty, axis == BOUNDARY)
 

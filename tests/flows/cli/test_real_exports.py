@@ -168,6 +168,23 @@ def test_an_export_again_replaces_the_labels_by_the_command_that_init_names(
     assert not Path("other.toml").exists()
 
 
+def test_a_label_table_of_which_no_settings_come_is_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same command runs once the mistake is mended, without --force; an older table stays."""
+    monkeypatch.chdir(tmp_path)
+    command = ["init", str(label_studio()), "--gold", "gold.csv"]
+    Path("gold.csv").write_text("item,truth\n1,cat\n")
+    refused = CliRunner().invoke(app, command)
+    assert (refused.exit_code, "missing: task, label" in refused.stderr) == (2, True)
+    assert not Path("project-3.labels.csv").exists()
+    Path("gold.csv").unlink()
+    assert CliRunner().invoke(app, command[:2]).exit_code == 0
+    refused = CliRunner().invoke(app, [*command[:2], "--force", "--name", "no name"])
+    assert refused.exit_code == 2
+    assert Path("project-3.labels.csv").exists()
+
+
 def test_columns_of_other_names_are_found_and_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

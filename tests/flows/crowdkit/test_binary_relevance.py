@@ -56,6 +56,8 @@ def test_no_answers_are_no_labels() -> None:
 def test_mistakes_are_named() -> None:
     with pytest.raises(LabelError, match="column 'label'"):
         BinaryRelevance().fit(SEEN.drop(columns="label"))
+    with pytest.raises(LabelError, match="data must have one column 'label'"):
+        BinaryRelevance().fit(pd.concat([SEEN, SEEN[["label"]]], axis=1))
     with pytest.raises(LabelError, match="got one str at row 0"):
         BinaryRelevance().fit(SEEN.assign(label="house"))
 

@@ -1,5 +1,7 @@
 """crowd-kit's pairwise names: its numbers where its model is sound, and the likelihood it means."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -68,6 +70,63 @@ def test_parameters_are_scikit_learns() -> None:
 
 
 @pytest.mark.parametrize("estimator", [BradleyTerry(n_iter=10), NoisyBradleyTerry()])
-def test_a_missing_column_is_named(estimator: BradleyTerry | NoisyBradleyTerry) -> None:
-    with pytest.raises(LabelError, match="data must have a column 'label'"):
-        estimator.fit(COMPARED.drop(columns="label"))
+def test_a_column_that_is_not_there_once_is_crowd_kits_key_error(estimator: Any) -> None:
+    with pytest.raises(KeyError, match="data must have one column 'right'") as caught:
+        estimator.fit(COMPARED.drop(columns="right"))
+    assert isinstance(caught.value, LabelError)
+    with pytest.raises(LabelError, match="data must have one column 'left'"):
+        estimator.fit(pd.concat([COMPARED, COMPARED[["left"]]], axis=1))
+    with pytest.raises(ValueError, match="data must be a pandas DataFrame, got NoneType"):
+        estimator.fit(None)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "name"),
+    [
+        (BradleyTerry(n_iter=3, tol=np.nan), "tol"),
+        (BradleyTerry(n_iter=2.5), "n_iter"),
+        (NoisyBradleyTerry(n_iter=-1), "n_iter"),
+        (NoisyBradleyTerry(tol=np.nan), "tol"),
+        (NoisyBradleyTerry(regularization_ratio=np.nan), "regularization_ratio"),
+        (NoisyBradleyTerry(regularization_ratio=-1.0), "regularization_ratio"),
+        (NoisyBradleyTerry(regularization_ratio=np.inf), "regularization_ratio"),
+    ],
+)
+def test_parameters_out_of_range_are_refused(estimator: Any, name: str) -> None:
+    """A ratio of NaN left the scores where the seed had put them."""
+    with pytest.raises(ValueError, match=f"{name} must be >= 0"):
+        estimator.fit(COMPARED)
+
+
+def test_noisy_scores_of_no_comparisons_are_none() -> None:
+    """Golden: crowd-kit 1.4.2."""
+    none = NoisyBradleyTerry().fit(COMPARED[:0])
+    assert (none.scores_.to_dict(), none.skills_.to_dict(), none.biases_.to_dict()) == ({}, {}, {})
+
+
+def test_workers_have_crowd_kits_index() -> None:
+    """Golden: crowd-kit 1.4.2 names the index of scores, and that of workers it does not."""
+    noisy = NoisyBradleyTerry().fit(COMPARED)
+    names = (noisy.scores_.index.name, noisy.skills_.index.name, noisy.biases_.index.name)
+    assert names == ("label", None, None)
+
+
+@pytest.mark.parametrize("kind", [lambda: BradleyTerry(n_iter=100), NoisyBradleyTerry])
+def test_items_may_be_called_as_sides_are(kind: Any) -> None:
+    """A label names an item, also where all items are called left, right and tie."""
+    names = {"x": "left", "y": "right", "z": "tie"}  # which sort alike
+    before, after = kind().fit_predict(COMPARED), kind().fit_predict(COMPARED.replace(names))
+    assert after.to_dict() == before.rename(names).to_dict()
+
+
+def test_a_tie_is_no_item() -> None:
+    """crowd-kit compares items only; a tie entered the likelihood as a threefold defeat."""
+    for label in ("tie", "left", "q"):
+        with pytest.raises(LabelError, match=f"left or in right, got {label} at row 3 "):
+            NoisyBradleyTerry().fit(COMPARED.assign(label=[*"xyx", label, *"xyyzzx"]))
+
+
+def test_a_refusal_names_no_argument_that_the_class_lacks() -> None:
+    one = pd.DataFrame({"left": ["a"], "right": ["b"], "label": ["a"]})
+    with pytest.raises(ValueError, match="prior_sd, for example 1.0, to quality.bradley_terry"):
+        BradleyTerry(n_iter=5).fit(one)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -56,3 +57,16 @@ def test_a_chart_laid_out_before_has_the_bytes_of_one_laid_out_while_it_is_saved
     drawn = CHARTS[chart](np.random.default_rng(seed))
     monkeypatch.setattr(charts, "_lay_out", lambda figure: None)
     assert CHARTS[chart](np.random.default_rng(seed)) == drawn
+
+
+def test_the_marks_of_an_axis_say_where_they_stand() -> None:
+    """Ticks stood at 82.5%, 85% and 87.5%, and were called 82%, 85% and 88%."""
+    drawn = charts.worker_scatter(
+        [[0.82, 0.5], [0.835, 0.4], [0.96, 0.34]], [], label="agreement from 82% to 96%"
+    )
+    marks = [float(mark) for mark in re.findall(r">\s*([\d.]+)%\s*<", drawn)]
+    steps = np.diff(marks)
+    assert len(marks) > 3
+    assert steps == pytest.approx(np.full(len(steps), steps[0]))
+    shown = [charts._percent(share) for share in (0.0, -0.0, 0.825, 0.1 + 0.2, 1.0)]
+    assert shown == ["0%", "0%", "82.5%", "30%", "100%"]

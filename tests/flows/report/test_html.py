@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from jinja2 import Environment
 
-from flows.report import html, render_public
+from flows.report import html, render_public, write_reports
 from quality.parallel import KernelFolders
-from tests.flows.report.report_folder import write_folder
+from tests.flows.report.report_folder import edit, write_folder
 
 
 @pytest.fixture
@@ -58,3 +59,14 @@ def test_an_interval_too_narrow_for_whole_tasks_is_not_put_in_words() -> None:
     parts = html._environment().get_template("parts.html.j2").module
     assert str(parts.between(0.061, 0.064)) == ""  # type: ignore[attr-defined]
     assert str(parts.between(0.031, 0.094)) == ", between 3 and 9"  # type: ignore[attr-defined]
+
+
+def test_a_plan_that_takes_workers_alike_says_that_it_is_the_plan(tmp_path: Path) -> None:
+    """The page said so of the ordinal model, which has parameters for every worker."""
+    folder = write_folder(tmp_path / "run")
+    facts = json.loads((folder / "consensus.json").read_text())
+    alike = facts["plan"] | {"workers_told_apart": False}
+    edit(folder / "consensus.json", aggregator="ordinal_crowd", plan=alike)
+    write_reports(folder)
+    page = " ".join((folder / "report.html").read_text(encoding="utf-8").split())
+    assert "whom to ask is open: the plan takes all workers to be equally reliable, because" in page

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
@@ -113,6 +115,27 @@ def test_on_a_desk_no_table_is_wider_than_its_place(
         ".map((e) => e.getAttribute('aria-label'))"
     )
     assert wide == []
+
+
+def test_long_names_push_no_column_out_of_sight(page: Page, tmp_path: Path) -> None:
+    """A task that is called by a sentence and an address, as in exports without an id."""
+    folder = write_folder(tmp_path / "long", group_name="Region Nordrhein-Westfalen, Bezirk {:02d}")
+    tasks = pq.read_table(folder / "next_labels.parquet")
+    long = pa.array(
+        [f"Is this safe? https://example.org/{'path/' * 20}{name}" for name in tasks["task"]]
+    )
+    pq.write_table(
+        tasks.set_column(tasks.column_names.index("task"), "task", long),
+        folder / "next_labels.parquet",
+    )
+    write_reports(folder)
+    show(page, folder, "report")
+    for table in (
+        "The least certain tasks",
+        "Published class proportions by group and their price",
+    ):
+        place = page.locator(f".scroll[aria-label='{table}']")
+        assert place.evaluate("(e) => e.scrollWidth <= e.clientWidth + 1"), table
 
 
 @pytest.mark.parametrize("kind", ["whole", "large"])

@@ -7,6 +7,8 @@ import fcntl
 import importlib
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -33,7 +35,8 @@ from flows.run import (
     runs_to_prune,
     unfinished_runs,
 )
-from flows.run.store import LOCK
+from flows.run.history import NEEDED
+from flows.run.store import LOCK, alone_with
 from flows.settings import Settings, SettingsError, load_settings
 from flows.spending import open_state
 from flows.stages import KEPT, Stage
@@ -200,6 +203,54 @@ def test_a_complete_run_holds_no_lock(tmp_path: Path) -> None:
     run = open_run(toy_settings(tmp_path))
     assert (run.folder / LOCK).is_file()
     assert [path.name for path in run.close().folder.iterdir()] == ["manifest.json"]
+
+
+def another_may_remove(run: Run) -> bool:
+    """Ask a process that has nothing open yet."""
+    code = (
+        "import sys; from pathlib import Path; from flows.run.store import alone_with\n"
+        "with alone_with(Path(sys.argv[1])) as alone: print(alone)"
+    )
+    asked = [sys.executable, "-c", code, str(run.folder)]
+    return subprocess.run(asked, check=True, capture_output=True, text=True).stdout == "True\n"
+
+
+def test_what_a_process_has_ended_stays_until_it_has_another(tmp_path: Path) -> None:
+    """Whoever has a run's result reads it from the folder."""
+    settings = toy_settings(tmp_path)
+    first = open_run(settings).close()
+    assert not another_may_remove(first)
+    with alone_with(first.folder) as alone:
+        assert alone  # it knows what it reads itself
+    second = open_run(settings).close()
+    assert another_may_remove(first)
+    assert not another_may_remove(second)
+
+
+def test_what_another_process_has_ended_is_not_pruned(tmp_path: Path) -> None:
+    settings = toy_settings(tmp_path)
+    ended = []
+    for _ in range(2):
+        run = open_run(settings).close()
+        for name in NEEDED:
+            (run.folder / name).touch()
+        ended.append(run)
+    first, second = ended
+    descriptor = os.open(first.folder, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_SH)  # as another process does that reads on in it
+    assert prune_runs(settings, 1, ended=second) == []
+    os.close(descriptor)
+    assert prune_runs(settings, 1, ended=second) == [first]
+    assert not first.folder.exists()
+
+
+def test_a_run_that_is_found_unchanged_stays_too(tmp_path: Path) -> None:
+    settings = load_settings(write_small_campaign(tmp_path))
+    run = run_pipeline(settings).run
+    open_run(settings).close()  # of nothing: it is no complete run, and what is read on in
+    assert another_may_remove(run)
+    assert run_pipeline(settings).unchanged
+    assert not another_may_remove(run)
 
 
 def test_a_run_begun_by_another_version_is_not_gone_on_in(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ from flows.settings.settings import load_settings
 MINIMAL = 'name = "c"\n[input]\nlabels = "labels.csv"\n'
 BUDGET = "[privacy]\nepsilon = 4.0\n"
 TASKS = 'tasks = ["tasks.csv"]\n'
+GOLD = 'gold = "gold.csv"\n'
+LEARNS = MINIMAL + TASKS + BUDGET + "[model]\nnorm_bound = 1.0\n"
 
 
 def load(folder: Path, text: str) -> None:
@@ -52,13 +54,13 @@ def load(folder: Path, text: str) -> None:
             "model.epsilon_score must be left out with privacy.planned_runs",
         ),
         (
-            MINIMAL + '[gate]\nthreshold = "auto"\nsigma = 0.1\n',
-            MINIMAL + '[gate]\nthreshold = "auto"\n',
+            LEARNS + '[gate]\nthreshold = "auto"\nsigma = 0.1\n',
+            LEARNS + '[gate]\nthreshold = "auto"\n',
             'gate: sigma must be left out with threshold = "auto", which settles it too',
         ),
         (
-            MINIMAL + "[gate]\nsigma = 0.1\n",
-            MINIMAL + "[gate]\nsigma = 0.05\n",
+            LEARNS + "[gate]\nsigma = 0.1\n",
+            LEARNS + "[gate]\nsigma = 0.05\n",
             "gate: sigma must be below threshold, or noise alone refutes, got 0.1 and 0.1",
         ),
         (
@@ -109,6 +111,85 @@ def load(folder: Path, text: str) -> None:
     ],
 )
 def test_an_impossible_combination_is_refused_and_the_mended_one_is_not(
+    tmp_path: Path, text: str, mended: str, sentence: str
+) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load(tmp_path, text)
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+    load(tmp_path, mended)
+
+
+@pytest.mark.parametrize(
+    ("text", "mended", "sentence"),
+    [
+        (
+            MINIMAL + "[gate]\nholdout = 0.2\n",
+            LEARNS + "[gate]\nholdout = 0.2\n",
+            "[gate] needs a [model] section: it judges the model",
+        ),
+        *(
+            (MINIMAL + line, MINIMAL + TASKS + line, f"input.{line.split()[0]} needs input.tasks")
+            for line in (
+                'features = ["x*"]\n', 'ignore = ["note"]\n', 'shown = ["text"]\n', "standardize = true\n",
+            )
+        ),
+        *(
+            (
+                MINIMAL + GOLD + "[report]\n" + line,
+                MINIMAL + TASKS + GOLD + "[report]\n" + line,
+                f"report.{line.split()[0]} needs input.tasks",
+            )
+            for line in (
+                "error_features = true\n", "decision_images = true\n", 'psychometric = "boundary"\n',
+            )
+        ),
+        *(
+            (
+                MINIMAL + f'gold_sampling = "{sampling}"\n',
+                MINIMAL + GOLD + f'gold_sampling = "{sampling}"\n',
+                f'input.gold_sampling = "{sampling}" needs input.gold',
+            )
+            for sampling in ("random", "stratified")
+        ),
+        (
+            MINIMAL + TASKS + "[report]\nerror_features = true\n",
+            MINIMAL + TASKS + GOLD + "[report]\nerror_features = true\n",
+            "report.error_features needs input.gold",
+        ),
+        (
+            MINIMAL + TASKS + GOLD + "[consensus]\nuse_gold = true\n[report]\nerror_features = true\n",
+            MINIMAL + TASKS + GOLD + "[consensus]\nuse_gold = true\n",
+            "report.error_features needs input.gold, and consensus.use_gold = false",
+        ),
+        (
+            MINIMAL + TASKS + "[report]\nimage_shape = [2, 2]\n",
+            MINIMAL + TASKS + "[report]\nimage_shape = [2, 2]\ndecision_images = true\n",
+            "report: image_shape needs decision_images = true",
+        ),
+        (
+            LEARNS.replace(BUDGET, BUDGET + "delta = 1e-4\n")
+            + 'delta_train = 1e-5\nmethod = "objective_perturbation"\n',
+            LEARNS.replace(BUDGET, BUDGET + "delta = 1e-4\n")
+            + 'delta_train = 1e-5\nmethod = "auto"\n',
+            "model.delta_train must be 0 with model.method",
+        ),
+        (
+            MINIMAL + "[report]\nplan_search = true\nplan_labels = 0\n",
+            MINIMAL + "[report]\nplan_search = true\nplan_labels = 1\n",
+            "report: plan_search needs plan_labels above 0",
+        ),
+        *(
+            (
+                LEARNS.replace(BUDGET, BUDGET + "planned_runs = 2\n") + f"[gate]\n{line}",
+                LEARNS.replace(BUDGET, BUDGET + "planned_runs = 2\n") + "[gate]\nthreshold = 0.2\n",
+                f"gate.{line.split()[0]} must be left out with privacy.planned_runs",
+            )
+            for line in ("sigma = 0.01\n", "budget = 2\n")
+        ),
+    ],
+)  # fmt: skip
+def test_a_key_that_nothing_would_read_is_refused(
     tmp_path: Path, text: str, mended: str, sentence: str
 ) -> None:
     with pytest.raises(SettingsError) as caught:

@@ -13,6 +13,7 @@ PAID = {"epsilon": 2.0, "max_labels": 2}
 OTHERS: dict[str, Any] = {
     "input.order": True, "input.reference": "reference.csv", "input.seconds": "seconds",
     "input.subject": "subject", "input.models": ["gpt"], "input.wide": True, "input.duplicates": "first",
+    "input.gold_sampling": "random", "input.embeddings": "tasks.npy", "input.standardize": True,
     "filter.penalty": "hard", "filter.potentials": 5,
     "consensus.aggregator": "majority_vote", "consensus.loss": "absolute", "consensus.max_iter": 5,
     "consensus.tol": 0.1, "consensus.smoothing": 0.1, "consensus.go_on": True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 import resource
 import subprocess
 import sys
@@ -347,3 +348,20 @@ def test_a_raised_budget_keeps_its_delta(tmp_path: Path) -> None:
     open_state(tmp_path).open_budget("toy", unit=Unit.ROW, epsilon=1.0, delta=1e-6, n=4)
     (found,) = read_statements(tmp_path, dataset="toy", raise_to=1.5)
     assert found["budget"] == {"epsilon": 1.5, "delta": 1e-6}
+
+
+def test_a_state_folder_that_is_read_only_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite's own words were of an attempt to write, where a budget was only looked at."""
+    state = tmp_path / "state"
+    open_state(state).open_budget("toy", unit=Unit.ROW, epsilon=1.0, delta=0.0, n=4)
+    access = os.access
+    monkeypatch.setattr(
+        "flows.spending.account.os.access",
+        lambda path, mode: not (path == state and mode == os.W_OK) and access(path, mode),
+    )  # the tests may run as root, to whom every folder is writable
+    with pytest.raises(
+        LedgerError, match=r"state folder .*state is read-only, .* nothing was spent"
+    ):
+        read_statements(state)

@@ -465,3 +465,20 @@ def test_components_are_fewer_than_the_features(tmp_path: Path) -> None:
         SettingsError, match="components must be below the number of features, got 2 of 2"
     ):
         toy_plan(tmp_path, crowd=toy_crowd("n" * 40), model=MODEL | {"components": 2})
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"epsilon_score": 1e-15}, r"\[model\]: epsilon must be >= l1"),
+        (
+            {"epsilon_train": 1e-8, "epsilon_select": 1e-8, "epsilon_score": 1e-8},
+            r"\[gate\]: sigma",
+        ),
+    ],
+)
+def test_prices_for_which_no_noise_can_be_drawn_are_mistakes_of_the_settings(
+    tmp_path: Path, given: dict[str, float], said: str
+) -> None:
+    with pytest.raises(SettingsError, match=said):
+        toy_plan(tmp_path, "n" * 60, model={"norm_bound": 1.0} | given, gate={"threshold": "auto"})

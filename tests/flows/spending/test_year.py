@@ -525,3 +525,30 @@ def test_a_correction_too_cheap_for_the_law_of_its_noise_is_refused_beforehand(
     settings = toy_settings(tmp_path, privacy={"epsilon": 4.0, "correction_epsilon": 1e-5})
     with pytest.raises(SettingsError, match="correction_epsilon must be larger, got 1e-05"):
         prices.check_budget(settings)
+
+
+def test_a_correction_is_by_gold_of_published_groups_alone(tmp_path: Path) -> None:
+    """Gold of groups too small to publish was in it: the crowd may err in other ways there."""
+    privacy = CORRECTED | {"min_group_size": 3}
+    about: dict[str, Any] = {"privacy": privacy, "input": {"gold_sampling": "random"}}
+    year = planned_year(tmp_path, "nnnns" + "tt", gold="ab--abb", key="1", **about)
+    assert year.groups == ("n",)
+    assert [(cohort, query.n) for cohort, query in year.corrections] == [(0, 2)]
+    none = planned_year(tmp_path / "none", "nnnns", gold="----a", key="1", **about)
+    assert none.why_uncorrected == "no task of a cohort has gold in a published group"
+    stratified = {**about, "input": {"gold_sampling": "stratified"}}
+    alone = planned_year(tmp_path / "alone", "nnnns", gold="ab--a", key="1", **stratified)
+    assert [query.n for _, query in alone.corrections] == [2]
+
+
+@pytest.mark.parametrize(("epsilon", "model"), [(1e-5, None), (1e-4, MODEL)])
+def test_a_year_too_cheap_for_the_laws_of_its_noise_is_refused_beforehand(
+    tmp_path: Path, epsilon: float, model: dict[str, Any] | None
+) -> None:
+    """Its counts, or the model's, were paid for, and then no interval could be made of them."""
+    privacy = {"epsilon": epsilon, "planned_runs": 3}
+    settings = toy_settings(tmp_path, privacy=privacy, model=model)
+    for asked in (check_budget, lambda settings: preview(settings.state, settings)):
+        with pytest.raises(SettingsError, match="epsilon must be larger for planned_runs"):
+            asked(settings)
+    assert not settings.state.exists()

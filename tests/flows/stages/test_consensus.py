@@ -28,6 +28,9 @@ def test_gold_that_was_used_cannot_check(tmp_path: Path) -> None:
     found = json.loads((folder / "consensus.json").read_text(encoding="utf-8"))
     assert found["gold"] is None
     assert found["gold_used"] == 50
+    said = consensus_verdict(found)
+    assert "by labels, and 1 for 50 gold tasks; " in said
+    assert "not checked, as the 50 gold tasks made it" in said
     assert "the gold was used, so it cannot check" in (folder / "report.html").read_text("utf-8")
 
 

@@ -9,7 +9,9 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,9 +23,9 @@ from flows.files import OutputError
 from flows.pipeline import run_pipeline
 from flows.proposal import CampaignTables, write_settings
 from flows.run import PARTIAL, Crowd
-from flows.settings import input_settings, load_settings
+from flows.settings import ReportSettings, SettingsError, input_settings, load_settings
 from flows.spending import read_statements
-from flows.stages.reading import gold_apart, models_apart
+from flows.stages.reading import gold_apart, models_apart, refuse_other_features
 from flows.tables import Gold, TableError, TaskTable, read_tasks
 from tests.flows.campaign import toy_crowd, write_small_campaign
 
@@ -217,8 +219,15 @@ def test_a_table_that_changes_while_it_is_read_is_refused(
     assert not list((tmp_path / "runs").rglob("crowd.npz"))
 
 
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (OSError, (errno.ENOSPC, os.strerror(errno.ENOSPC))),
+        (duckdb.IOException, (f'Async write failed: "{os.strerror(errno.ENOSPC)}"',)),
+    ],
+)
 def test_a_full_disk_under_shards_is_a_sentence_with_its_remedy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Exception], words: tuple[Any, ...]
 ) -> None:
     rows = [(f"w{w}", f"t{t:02d}", "ab"[(w * t) % 3 % 2]) for w in range(5) for t in range(20)]
     labels = pa.table(dict(zip(("worker", "task", "label"), zip(*rows, strict=True), strict=True)))
@@ -227,11 +236,30 @@ def test_a_full_disk_under_shards_is_a_sentence_with_its_remedy(
     path.write_text('name = "c"\n[input]\nlabels = "labels.parquet"\n[engine]\n', encoding="utf-8")
 
     def full(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        raise kind(*words)
 
     monkeypatch.setattr("flows.sharding.shards.pq.write_table", full)
     with pytest.raises(OutputError, match=r"cannot be written: No space left .*; make room there"):
         run_pipeline(load_settings(path))
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ('psychometric = "x9"', "report.psychometric must be a feature or \"boundary\", got 'x9'"),
+        ("decision_images = true\nimage_shape = [2, 2]", "the tasks have features, 3, got 2 x 2"),
+    ],
+)
+def test_features_that_the_report_cannot_have_are_refused_before_any_work(
+    tmp_path: Path, asked: str, said: str
+) -> None:
+    path = write_small_campaign(tmp_path)
+    path.write_text(path.read_text() + f"[report]\n{asked}\n")
+    with pytest.raises(SettingsError, match=re.escape(said)):
+        run_pipeline(load_settings(path))
+    assert not list((tmp_path / "runs").iterdir())
+    refuse_other_features(ReportSettings(psychometric="x2"), ("x0", "x1", "x2"))
+    refuse_other_features(ReportSettings(decision_images=True, image_shape=(2, 3)), tuple("abcdef"))
 
 
 def test_gold_of_other_tasks_is_told() -> None:

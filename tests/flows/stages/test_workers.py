@@ -9,6 +9,8 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from flows.pipeline import run_pipeline
@@ -164,3 +166,53 @@ def test_one_models_answer_may_be_given_beside_anothers(tmp_path: Path) -> None:
     found = read_reference(path, classes=None)
     rows = zip(found.model.tolist(), found.task.tolist(), found.label.tolist(), strict=True)
     assert list(rows) == [("x", "t1", "b"), ("y", "t1", "a"), ("y", "t2", "b")]
+
+
+SHARDS = "[engine]\nshard_labels = 200\n"
+
+
+def crowd_with_copies() -> dict[str, list[str]]:
+    """Labels of 24 workers, four of whom copy from one another; three tasks have theirs alone."""
+    rng = np.random.default_rng(0)
+    rows = regular_assignment(n_tasks=300, n_workers=20, labels_per_task=4, rng=rng)
+    truth = rng.integers(2, size=300)
+    crowd = simulate_crowd(rows, truth, n_classes=2, adversaries={"sybils": 4}, rng=rng)
+    copied = np.unique(crowd.task[crowd.worker >= 20])[:3]
+    kept = (crowd.worker >= 20) | ~np.isin(crowd.task, copied)
+    return {
+        "worker": [f"w{code:02d}" for code in crowd.worker[kept]],
+        "task": [f"t{code:03d}" for code in crowd.task[kept]],
+        "label": ["ab"[code] for code in crowd.label[kept]],
+    }
+
+
+@pytest.mark.parametrize("least", [1, 2])
+@pytest.mark.parametrize("engine", ["", SHARDS, SHARDS + "whole_labels = 10\n"])
+def test_a_group_is_removed_but_for_whom_a_task_needs(
+    tmp_path: Path, engine: str, least: int
+) -> None:
+    crowd = crowd_with_copies()
+    pq.write_table(pa.table(crowd), tmp_path / "labels.parquet")
+    (tmp_path / "settings.toml").write_text(
+        'name = "copies"\n[input]\nlabels = "labels.parquet"\n'
+        f"[filter]\nn_workers = 0\nmin_labels_per_task = {least}\n"
+        f'[consensus]\naggregator = "dawid_skene"\ngroups = "remove"\n{engine}'
+    )
+    result = run_pipeline(load_settings(tmp_path / "settings.toml"))
+    workers = {row["worker"]: row for row in result.workers.arrow.to_pylist()}
+    gone = sorted(name for name, row in workers.items() if row["flagged"])
+    grouped = sorted(name for name, row in workers.items() if row["group"] is not None)
+    assert grouped == ["w20", "w21", "w22", "w23"]
+    assert len(gone) == 4 - least
+    assert set(gone) < set(grouped)
+    assert min(row["n_labels"] for row in result.consensus.arrow.to_pylist()) == least
+    facts = result.run.read_json("quality.json")
+    assert (facts["n_removed"], sorted(facts["removed"])) == (len(gone), gone)
+    assert sorted(row["worker"] for row in facts["refused"]) == sorted(set(grouped) - set(gone))
+    assert facts["labels_removed"] == sum(crowd["worker"].count(name) for name in gone)
+    for name in grouped:
+        said = "removed for not answering on her own" if name in gone else "and stays: task t"
+        assert said in workers[name]["reason"]
+    line = next(one.line for one in result.stages if one.stage == "judge_workers")
+    assert f"0 of 24 workers removed by soft penalty (0 workers) and {len(gone)} in groups" in line
+    assert f"without the {len(gone)} removed" in result.verdicts["crowd"]

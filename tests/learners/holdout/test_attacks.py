@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from learners.holdout.candidate_gate import CandidateGate
 from learners.holdout.gate_bounds import agreeing_holdout_bound, private_holdout_bound
 from learners.holdout.metric_gate import Auc, MetricGate
 from learners.holdout.sizing import thresholdout_advice
@@ -269,3 +270,18 @@ def test_no_question_learns_one_record_exactly():
     for kind in common:
         few, many = sorted(one[kind] for one in found)
         assert math.log(many / few) < 0.2 + 5 * math.sqrt(2 / few)
+
+
+@pytest.mark.parametrize(("right", "refuted"), [(0.0, 3), (1.0, 0)])
+def test_refutations_of_a_candidate_gate_count_for_the_gates_after_it(ledger, right, refuted):
+    """They were one, whatever it had refuted: three too few, or a bound that was withheld."""
+    candidates = CandidateGate(n_candidates=10, refutations=5, epsilon=50.0)
+    for number in range(3):
+        value = {"train": 0.9, "n_train": N, "holdout": np.full(N, right)}
+        status = ledger.interact(candidates, query(), Question(f"candidate {number}", value))
+        assert status.value["status"] == ("overfit" if refuted else "agrees")
+    release = ledger.interact(GATE, query(), asked("model", 0.9, np.arange(N) % 10 > 0))
+    answer = GateAnswer.from_json(release.value)
+    assert (answer.status, answer.asked, answer.refuted) == ("agrees", 4, refuted)
+    bound = agreeing_holdout_bound(answer, GATE, n=N, level=0.95)
+    assert bound.applies is (refuted == 0)

@@ -250,3 +250,11 @@ def test_a_price_that_is_none_is_refused(epsilon, delta):
 def test_a_price_that_no_noise_has_is_refused():
     with pytest.raises(ValueError, match="must be larger"):
         noise_deviation(1e-9, 1e-12, 1)
+
+
+def test_a_price_of_which_no_noise_is_known_is_refused_before_it_is_paid(rng):
+    """The draw refused it, after the payment."""
+    query = training_query(rng.normal(size=(8, 2)), np.arange(8) % 2, dataset="toy")
+    mechanism = GaussianObjectivePerturbation(1e-9, 1e-12, 0.01, norm_bound=1.0, n_classes=2)
+    with pytest.raises(ValueError, match="epsilon and delta must be larger"):
+        mechanism.event(query)

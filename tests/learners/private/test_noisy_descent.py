@@ -188,7 +188,7 @@ def test_a_price_or_a_knob_out_of_range_is_refused(knob, words):
         (0.0, 1e-6, "epsilon must be > 0 and at most 100, got epsilon=0.0"),
         (math.nan, 1e-6, "epsilon must be > 0"),
         (1.0, -1e-6, r"delta must be in \(0, 1\), got delta=-1e-06$"),
-        (0.0, 0.0, "epsilon must be > 0"),
+        (0.0, 0.0, "epsilon must be >= 1e-100"),
     ],
 )
 def test_no_mechanism_is_chosen_for_a_price_that_is_none(epsilon, delta, words):

@@ -16,6 +16,7 @@ from learners.private.objective_perturbation import (
     split_epsilon,
     training_query,
 )
+from learners.private.output_perturbation import OutputPerturbation
 from tests.learners.scripted_noise import SeededNoise, SilentNoise
 
 
@@ -378,3 +379,20 @@ def test_accuracy_on_magic_at_epsilon_one_is_near_the_non_private_model(shared_d
     accuracy = [(model.predict(x[~train]) == y[~train]).mean() for model in (private, plain)]
     assert accuracy[1] > 0.75
     assert accuracy[0] > accuracy[1] - 0.04
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("kind", [ObjectivePerturbation, OutputPerturbation])
+def test_the_smallest_prices_and_bounds_train_and_smaller_ones_are_refused(rng, kind, n_classes):
+    """Noise whose square is no double, and weights that are none, failed the draw after the payment."""
+    x, y = some_rows(rng, n_classes=n_classes)
+    query = training_query(x, y, dataset="toy")
+    for epsilon, norm_bound in ((1e-100, 1e-100), (1e-100, 1e300), (1e300, 1e-100)):
+        released = kind(epsilon, 1e-9, norm_bound, n_classes).draw(query, SeededNoise(0))
+        assert np.isfinite(released["coef"]).all()
+    with pytest.raises(
+        ValueError, match="epsilon must be >= 1e-100 and finite, got epsilon=1e-200"
+    ):
+        kind(1e-200, 0.01, 1.0, n_classes)
+    with pytest.raises(ValueError, match="norm_bound must be >= 1e-100 and finite"):
+        kind(1.0, 0.01, 1e-200, n_classes)

@@ -218,3 +218,9 @@ def test_every_counting_is_drawn_at_the_price_of_the_counts_and_the_choice_at_it
     assert len(asked) == released_and_tried
     assert set(asked) == {2 / MECHANISM.epsilon_counts}
     assert choice not in asked
+
+
+@pytest.mark.parametrize("epsilon", [1e-13, 1e-300])
+def test_a_price_of_counts_that_no_noise_has_is_refused_before_it_is_paid(epsilon):
+    with pytest.raises(ValueError, match=r"epsilon must be >= l1 / 2\*\*40"):
+        HistogramValidation((2, 4), epsilon, 0.25, low=0.0, high=1.0)

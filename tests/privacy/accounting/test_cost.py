@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privacy import BudgetError, Cost, DiscreteLaplaceEvent, Part, PureEvent, Unit
+from privacy import (
+    BudgetError,
+    Cost,
+    DiscreteLaplaceEvent,
+    LatticeLaplaceEvent,
+    Part,
+    PureEvent,
+    Unit,
+)
 from privacy.accounting import (
     SAFETY,
     Account,
@@ -23,6 +31,8 @@ from privacy.accounting import (
     exact,
     fits,
     is_covered,
+    parse_event,
+    plan,
     price_text,
 )
 from privacy.accounting.cost import check_price, six_digits_down, six_digits_up
@@ -290,3 +300,35 @@ def test_no_number_is_written_that_json_does_not_know():
     event.parameters["scale"] = math.nan
     with pytest.raises(ValueError, match="JSON compliant"):
         event_json(event)
+
+
+@pytest.mark.refusal
+def test_an_event_is_one_however_its_numbers_are_written():
+    """Whole numbers and NumPy's made another text of it, which is another payment."""
+    written = event_json(LatticeLaplaceEvent(2.0, 2.0, n_classes=3, epsilon=1.0))
+    for other in (
+        LatticeLaplaceEvent(2, 2, n_classes=3, epsilon=1),
+        LatticeLaplaceEvent(np.float32(2), np.int64(2), n_classes=np.int64(3), epsilon=np.int8(1)),
+    ):
+        assert event_json(other) == written
+    written = event_json(PureEvent("toy", 1.0, {"n": 3, "of": [0.5, {"m": 2}]}))
+    parameters = {"n": np.int64(3), "of": (np.float64(0.5), {"m": np.uint8(2)})}
+    assert event_json(PureEvent("toy", 1, parameters)) == written
+    assert event_json(plan({PureEvent("toy", 1): 1}, delta=0)) == event_json(
+        plan({PureEvent("toy", 1.0): 1}, delta=0.0)
+    )
+
+
+@pytest.mark.refusal
+def test_a_whole_number_that_no_double_holds_keeps_its_price():
+    """Rounded to 2**53 it would have been booked for less than its noise realises."""
+    odd = 2**53 + 1
+    event = DiscreteLaplaceEvent(covering_scale(2.0, odd), 2.0, odd)
+    assert parse_event(event_json(event)).cost() == event.cost() == Cost(Fraction(odd), Fraction(0))
+
+
+@pytest.mark.refusal
+def test_a_field_that_json_has_no_number_for_is_refused_in_a_sentence():
+    third = DiscreteLaplaceEvent(6.0, 2.0, Fraction(1, 3))
+    with pytest.raises(EventError, match="must be of texts and finite numbers: .*Fraction"):
+        event_json(third)

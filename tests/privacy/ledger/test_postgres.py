@@ -6,7 +6,9 @@ import os
 import pickle
 import secrets
 import threading
+from dataclasses import dataclass
 
+import numpy as np
 import pytest
 from sqlalchemy import NullPool, create_engine, make_url, select, text
 from sqlalchemy.exc import DBAPIError
@@ -14,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 import privacy.ledger.releasing
 import privacy.ledger.store
 from flows.spending import LEDGER_URL, open_state, read_statements
-from privacy import BudgetError, LatticeLaplace, Ledger, LedgerError, Unit
+from privacy import BudgetError, LatticeLaplace, Ledger, LedgerError, Part, PureEvent, Unit
 from privacy.ledger.ledger import store_at
 from privacy.ledger.records import Access, lock
 from privacy.ledger.spending import insert_limit
@@ -329,3 +331,28 @@ def test_campaigns_share_the_ledger_that_the_environment_names(url, tmp_path, mo
     ledger.open_budget(DATASET, unit=Unit.ROW, epsilon=1.0, delta=0.0, n=4)
     assert [found["dataset"] for found in read_statements(tmp_path)] == [DATASET]
     assert [path.name for path in tmp_path.iterdir()] == ["fingerprint.key"]
+
+
+def test_events_and_cells_may_be_longer_than_an_index_takes(url):
+    """200 candidates of a training were refused: a row of an index holds 2,704 bytes."""
+    ledger = open_toy(url, epsilon=10.0)
+    rng = np.random.default_rng(0)
+    long = "".join(map(chr, rng.integers(0x4E00, 0x9FFF, 3_000)))
+    first = ledger.release(LatticeLaplace(0.5), counts_query(part=Part("site:1", long)))
+    entry = ledger.release(Described(tuple(rng.random(2_000).tolist())), counts_query()).entry
+    assert (first.entry, entry) == (1, 2)
+    assert ledger.statement(DATASET).n_entries == 2
+    assert ledger.verify() == 5
+
+
+@dataclass(frozen=True)
+class Described:
+    """A mechanism with many public knobs."""
+
+    knobs: tuple[float, ...]
+
+    def event(self, query):
+        return PureEvent("described", 0.1, {"knobs": list(self.knobs)})
+
+    def draw(self, query, noise):
+        return noise.uniform_integer(2)

@@ -10,7 +10,7 @@ import pytest
 
 import privacy.ledger.ledger
 import privacy.ledger.records
-from privacy import LatticeLaplace, Ledger, LedgerError, Unit
+from privacy import Head, LatticeLaplace, Ledger, LedgerError, Unit
 from privacy.ledger.ledger import store_at
 from privacy.ledger.records import Access, _check_kept, append, lock, read_head
 from privacy.ledger.store import releases
@@ -295,3 +295,23 @@ def test_nothing_is_locked_for_a_data_set_without_a_budget(path):
         lock(book, DATASET)
         with pytest.raises(LedgerError, match="'other' must have a budget first: open_budget"):
             lock(book, DATASET, "other")
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize(
+    ("n_rows", "seal"),
+    [(2**70, "a"), (10**5, None), (None, None), ("1", "a"), (-1, "a"), (1.0, "a")],
+)
+def test_a_damaged_head_is_one_that_the_ledger_never_had(path, n_rows, seal):
+    """One without a seal passed, and one too large for SQLite ended in Python's own error."""
+    ledger, head = Ledger(path, key=KEY), Head(n_rows, seal)
+    assert ledger.lacking([ledger.head(), head]) == (head,)
+
+
+@pytest.mark.refusal
+def test_the_time_of_an_entry_is_asked_by_its_number_alone(path):
+    ledger = Ledger(path, key=KEY)
+    assert ledger.time_of(np.int64(1)) == ledger.time_of(1)
+    for other in (True, 1.0, "1", None, 0, 2**70):
+        with pytest.raises(LedgerError, match="entry must be one of the ledger's, got entry="):
+            ledger.time_of(other)

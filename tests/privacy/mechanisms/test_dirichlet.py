@@ -5,6 +5,7 @@ with a probability of at most 1e-6.
 """
 
 import math
+import time
 from fractions import Fraction
 
 import numpy as np
@@ -65,9 +66,19 @@ class Scripted(SystemNoise):
         return self.script.pop(0)
 
 
+def test_an_urn_of_ten_thousand_colours_is_drawn_by_bisection():
+    """A scan of the colours took time with their number for each draw; colours of weight 0 never come."""
+    counts = np.arange(10_000) % 2
+    began = time.perf_counter()
+    drawn = draw_urn(counts, Fraction(1, 2), 50_000, SystemNoise())
+    assert time.perf_counter() - began < 5
+    assert sum(drawn) == 50_000
+    assert not any(drawn[::2])
+
+
 def test_a_drawn_colour_gains_the_denominator():
-    """Weights 2 and 4; 1 falls on the first, then 6 of (7, 4) lies inside it, then 7 does not."""
-    noise = Scripted(1, 6, 12)
+    """Weights 2 and 4; 1 falls on the first, then 6 on what it gained, then 3 on the second."""
+    noise = Scripted(1, 6, 3)
     assert draw_urn(np.array([1, 2]), Fraction(2, 5), 3, noise) == [2, 1]
     assert noise.bounds == [6, 11, 16]
 

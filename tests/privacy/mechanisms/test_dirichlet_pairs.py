@@ -354,3 +354,27 @@ def test_a_floor_is_at_most_the_largest_number_of_records():
     assert largest_scale(2**53, 0.05, 0.05) > 0
     with pytest.raises(ValueError, match=r"floor must be >= 1e-100 and at most 2\*\*53"):
         largest_scale(2**53 + 2, 0.05, 0.05)
+
+
+def test_a_floor_beyond_clear_ones_costs_what_the_clear_one_does():
+    """The difference of two beta functions is 0 there in doubles, of a delta of 1.9e-5."""
+    for delta_at in (dominating_delta, clamp_delta):
+        assert delta_at(2**53, 1e7, 1e-12) == delta_at(2**20, 1e7, 1e-12) > 1e-5
+    with pytest.raises(InfeasibleFloor):
+        largest_scale(2**53, 1e-12, 1e-14)
+    assert largest_scale(2**53, 0.05, 0.05) == largest_scale(2**20, 0.05, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "scale", "realised"),
+    [
+        (1e-3, 1e-6, 0.0883108, 9.9999528534494e-07),
+        (0.05, 1e-9, 54.793, 9.999979578880386e-10),
+        (1.0, 1e-12, 12191.3, 9.99955183281306e-13),
+    ],
+)
+def test_the_largest_clear_floor_is_clear(epsilon, delta, scale, realised):
+    """The realised deltas are from 60-digit quadrature."""
+    assert float(largest_scale(2**20, epsilon, delta)) == scale
+    assert dominating_delta(2**20, scale, epsilon) == pytest.approx(realised, rel=1e-7)
+    assert realised <= delta

@@ -190,6 +190,24 @@ def test_numbers_may_be_shifted_and_scaled() -> None:
     )
 
 
+@pytest.mark.parametrize("scale", [1e-310, 1e-200, 1e200, 8e307])
+def test_numbers_of_any_size_give_the_alpha_of_their_ratios(scale: float) -> None:
+    labels = observed(KRIPPENDORFF)
+    one = alpha_interval(labels, "interval", values=[-2.0, -1.0, 0.0, 1.0, 2.0][: labels.n_classes])
+    numbers = scale * np.array([-2.0, -1.0, 0.0, 1.0, 2.0][: labels.n_classes])
+    other = alpha_interval(labels, "interval", values=numbers)
+    assert (other.value, other.lower) == pytest.approx((one.value, one.lower), rel=1e-9)
+
+
+def test_a_class_that_nobody_gave_may_be_any_number() -> None:
+    labels = encode(
+        ["ann", "bob"] * 4, [1, 1, 2, 2, 3, 3, 4, 4], [1, 1, 2, 3, 3, 3, 2, 1], classes=range(1, 5)
+    )
+    near, far = (alpha_interval(labels, "interval", values=[1, 2, 3, last]) for last in (4, 1e8))
+    assert far.value == pytest.approx(near.value, rel=1e-9)
+    assert far.upper == pytest.approx(near.upper, rel=1e-6)
+
+
 def test_classes_without_order_are_ordered_by_their_values() -> None:
     labels = some_crowd(3)
     turned = encode(

@@ -135,6 +135,14 @@ def test_memory_does_not_grow_with_the_classes() -> None:
     assert peak < 100e6
 
 
+@pytest.mark.parametrize("n", [2, 3, 7, 49])
+def test_kappa_is_undefined_where_only_one_class_was_given(n: int) -> None:
+    """The class's share is n times 1 / n, which rounding leaves below 1."""
+    labels = encode(list(range(n)) * 2, [1] * n + [2] * n, ["x"] * (2 * n), classes=["x", "y"])
+    assert math.isnan(fleiss_kappa(labels).value)
+    assert gwet_ac1(labels).value == 1
+
+
 def test_one_class_or_single_labels_are_undefined() -> None:
     one_class = encode([1, 2], [1, 1], ["x", "x"])
     single = encode([1, 2], [1, 2], ["x", "y"])

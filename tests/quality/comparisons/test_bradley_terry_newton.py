@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
+from scipy.optimize import linprog, minimize
 
 from quality import Comparisons, bradley_terry, encode_comparisons
 from quality.comparisons import TIE
@@ -131,3 +131,61 @@ def test_ties_alone_are_refused_in_a_sentence(ties: str) -> None:
     for prior in (0.0, 1.0):
         with pytest.raises(ValueError, match="there must be a comparison that is no tie"):
             bradley_terry(table, ties=ties, prior_sd=prior or None)
+
+
+def of_rows(rows: list[str]) -> Comparisons:
+    """Comparisons written as x>y and x=y."""
+    outcome = {">": "left", "=": "tie"}
+    left, said, right = zip(*rows, strict=True)
+    winner = [outcome[one] for one in said]
+    return encode_comparisons(["w"] * len(rows), list(left), list(right), winner)
+
+
+@pytest.mark.parametrize("rows", [["x>y", "x=y"], ["x>y", "y=z", "z=x"]])
+def test_wins_that_run_one_way_have_no_estimate_beside_ties(rows: list[str]) -> None:
+    """The likelihood rises for ever as the winner's score and the tie parameter do."""
+    table = of_rows(rows)
+    with pytest.raises(ValueError, match="wins must lead round a circle somewhere"):
+        bradley_terry(table)
+    assert bradley_terry(table, prior_sd=1.0).converged
+    assert bradley_terry(table, ties="half").converged
+
+
+def test_a_circle_of_more_wins_than_ties_has_an_estimate() -> None:
+    assert bradley_terry(of_rows(["x>y", "y>z", "x=z"])).converged
+
+
+def test_what_has_no_estimate_is_what_a_linear_programme_finds() -> None:
+    """Oracle: is there a direction along which no outcome gets unlikelier, and some likelier?"""
+    rng, refused = np.random.default_rng(0), 0
+    for _ in range(60):
+        n, m = int(rng.integers(2, 5)), int(rng.integers(3, 9))
+        left = rng.integers(n, size=m)
+        right = (left + rng.integers(1, n, size=m)) % n
+        forward = rng.random(m) < 0.85  # wins run mostly one way
+        said = np.where(rng.random(m) < 0.45, 2, np.where(forward, left > right, left <= right))
+        said[0], chain = 2, np.arange(n - 1)
+        left, right = np.append(left, chain), np.append(right, chain + 1)
+        said = np.append(said, np.full(n - 1, 2))  # a chain of ties links all items
+        if (said == 2).all():
+            continue
+        table = encode_comparisons(
+            ["w"] * len(left), left.tolist(), right.tolist(),
+            np.array(["left", "right", "tie"])[said].tolist(),
+        )  # fmt: skip
+        worse = []
+        for one, other, outcome in zip(table.left, table.right, table.outcome, strict=True):
+            logits = np.zeros((3, n + 1))
+            logits[0, [one, other]], logits[1, [one, other]] = (0.5, -0.5), (-0.5, 0.5)
+            logits[2, n] = 1.0
+            worse.append(np.delete(logits, outcome, axis=0) - logits[outcome])
+        bound = np.concatenate(worse)
+        level = np.append(np.ones(n), 0.0)[None]
+        best = linprog(bound.sum(axis=0), bound, np.zeros(len(bound)), level, [0.0], bounds=(-1, 1))
+        if best.fun < -1e-7:
+            refused += 1
+            with pytest.raises(ValueError, match="no finite estimate"):
+                bradley_terry(table)
+        else:
+            assert bradley_terry(table).converged
+    assert 10 < refused < 50

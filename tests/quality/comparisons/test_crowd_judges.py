@@ -137,3 +137,26 @@ def test_progress_is_told() -> None:
 def test_it_takes_a_step_at_least() -> None:
     with pytest.raises(ValueError, match="max_iter must be >= 1, got 0"):
         crowd_bradley_terry(crowd_of(0).table, max_iter=0)
+
+
+def test_from_few_comparisons_the_variance_of_the_scores_may_vanish() -> None:
+    """Thirty comparisons of six items whose scores have a standard deviation of one."""
+    rng, errors, claimed = np.random.default_rng(5), [], []
+    for _ in range(40):
+        score = rng.normal(size=6)
+        left = rng.integers(6, size=30)
+        right = (left + rng.integers(1, 6, size=30)) % 6
+        is_right = rng.random(30) > 1 / (1 + np.exp(score[right] - score[left]))
+        table = encode_comparisons(
+            rng.integers(10, size=30),
+            left,
+            right,
+            np.array(["left", "right"])[is_right.astype(int)],
+        )
+        found = crowd_bradley_terry(table)
+        true = score[found.items] - score[found.items].mean()
+        errors.append(np.sqrt(np.mean((found.score - true) ** 2)))
+        claimed.append(np.sqrt(np.diag(found.covariance).mean()))
+    ratio = np.array(errors) / np.array(claimed)
+    assert np.median(ratio) < 1.5
+    assert ratio.max() > 3

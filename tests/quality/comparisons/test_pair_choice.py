@@ -49,3 +49,9 @@ def test_scores_without_a_covariance_of_them_are_refused() -> None:
     for covariance in (np.eye(3), np.ones(2), np.ones((2, 1))):
         with pytest.raises(ValueError, match="covariance must be a square table of as many items"):
             next_pairs(np.zeros(2), covariance, n=1)
+
+
+def test_an_answer_about_items_far_apart_says_nothing() -> None:
+    found = next_pairs(np.array([1e4, 0.0, 0.1]), np.eye(3), n=1)
+    assert (found.item.tolist(), found.other.tolist()) == ([1], [2])
+    assert next_pairs(np.array([1e300, 0.0]), np.eye(2), n=1).gain[0] < 1e-200

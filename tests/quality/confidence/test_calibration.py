@@ -1,5 +1,6 @@
 """Calibrated confidence: better where gold shows it, never by a task's own truth, and the edges."""
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -167,6 +168,35 @@ def test_the_regression_is_that_of_scipy(crowd: Crowd) -> None:
     assert np.allclose(ours[:3], theirs[:3], atol=0.02)
 
 
+def test_constants_of_classes_are_those_of_a_column_each(crowd: Crowd) -> None:
+    """Oracle: the regression with a column of zeros and ones for each class."""
+    labels, truth = crowd
+    support = task_support(labels, dawid_skene(labels).posterior)
+    rows = np.random.default_rng(0).permutation(1000)[:120]
+    columns, right = design(support)[rows], (support.label == truth)[rows].astype(float)
+    spread, code = np.array([*PRIOR.spread, FIXED]), support.label[rows].astype(np.int64)
+    found = most_likely(columns, right, PRIOR.mean, spread, code=code, class_spread=0.7)
+    dense = most_likely(
+        np.hstack([columns, np.eye(3)[code]]), right, np.append(PRIOR.mean, np.zeros(3)),
+        np.append(spread, np.full(3, 0.7)),
+    )  # fmt: skip
+    assert found == pytest.approx(dense, abs=1e-9)
+    assert np.ptp(found[4:]) > 0.05  # classes do differ
+
+
+def test_thousands_of_classes_take_no_column_each() -> None:
+    """Three thousand gold tasks, each of a class of its own: a table of both takes 72 MB."""
+    rng = np.random.default_rng(0)
+    columns, right = rng.normal(size=(3_000, 4)), rng.integers(2, size=3_000).astype(float)
+    tracemalloc.start()
+    try:
+        most_likely(columns, right, np.zeros(4), np.ones(4), code=np.arange(3_000))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 5e6
+
+
 def test_steps_are_damped_where_newton_would_run_away() -> None:
     columns = np.column_stack([np.ones(60), np.repeat([-8.0, 8.0], 30)])
     right = np.repeat([1.0, 0.0], 30)
@@ -246,3 +276,11 @@ def test_the_confidence_in_any_label_is_that_of_the_likeliest_or_what_is_believe
     assert found.in_label(posterior, found.label).tobytes() == found.confidence.tobytes()
     other = (found.label + 1) % labels.n_classes
     assert np.array_equal(found.in_label(posterior, other), believed[tasks, other])
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"spread": (0.0, 1.0, 1.0)}, {"class_spread": -1.0}, {"odds": float("nan")}]
+)
+def test_a_prior_that_is_none_cannot_be_made(wrong: dict) -> None:
+    with pytest.raises(ValueError, match="means must be finite and spreads > 0"):
+        replace(PRIOR, **wrong)

@@ -130,3 +130,13 @@ def test_of_many_values_levels_lie_between_quantiles() -> None:
     found = natural_levels(values + rng.normal(0, 0.005, size=values.size), 3)
     assert np.allclose(found, centres, atol=0.003)
     assert np.array_equal(natural_levels(np.array([0.5, 0.9, 0.5]), 7), [0.5, 0.9])
+
+
+@pytest.mark.refusal
+def test_numbers_of_any_width_are_taken() -> None:
+    right, wanted = np.array([True, False]), np.array([1.0, 0.5])
+    found, same = (
+        reliability(wanted.astype(kind), right, rng=np.random.default_rng(0))
+        for kind in (np.longdouble, np.float64)
+    )
+    assert (found.error, found.brier) == (same.error, same.brier)

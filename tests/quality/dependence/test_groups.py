@@ -1,7 +1,10 @@
 """Dependent groups: planted cliques are found whole, honest crowds are left alone."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 
 from benchmarks.quality.crowd_sets import DATA, read_set
 from benchmarks.quality.dependence import odd_crowd
@@ -20,6 +23,7 @@ from quality import (
     simulate_crowd,
 )
 from quality.dependence import groups, pairs
+from quality.labels import NamedPosterior, name_classes
 from quality.simulation.cliques import CLIQUES
 
 SIZES = {"rings": 9, "load_aware": 9, "part_time": 8}
@@ -284,3 +288,54 @@ def test_models_without_a_common_task_may_be_worth_one_or_all(
     found = dependent_groups(labels, gold=gold, models=np.array([4, 5]))
     assert found.copied_interval.tolist() == [[0.0, 1.0]]
     assert found.effective_interval.tolist() == [[1.0, 2.0]]
+
+
+def test_models_without_labels_are_no_evidence_of_anything() -> None:
+    """They are more than all who have labels: the number of such sets had the logarithm of 0."""
+    names = np.arange(6)
+    labels = CrowdLabels.from_codes(
+        np.array([0, 1]),
+        np.array([0, 0]),
+        np.array([0, 0]),
+        workers=names,
+        tasks=names,
+        classes=names,
+    )
+    assert dependent_groups(labels, models=np.arange(4)).p_value.tolist() == [1.0]
+
+
+def slow_sums(labels: CrowdLabels, groups: np.ndarray, truth: np.ndarray) -> dict[str, np.ndarray]:
+    """Agreements, errors that two share and their chances, pair by pair; all are right half of the time."""
+    found = {name: np.zeros(3) for name in ("agreed", "pairs", "wrong", "chance")}
+    for one, other in combinations(range(labels.n_labels), 2):
+        code = groups[labels.worker[one]]
+        if labels.task[one] != labels.task[other] or groups[labels.worker[other]] != code:
+            continue
+        same = labels.label[one] == labels.label[other]
+        found["agreed"][code] += same
+        found["pairs"][code] += 1
+        found["wrong"][code] += same * (1 - truth[labels.task[one], labels.label[one]])
+        found["chance"][code] += 0.25 / (labels.n_classes - 1)
+    return found
+
+
+def test_the_sums_of_groups_are_those_of_their_pairs_one_by_one(rng: np.random.Generator) -> None:
+    rows = rng.random((9, 40)) < 0.7
+    worker, task = np.nonzero(rows)
+    labels = encode(worker, task, rng.integers(3, size=len(worker)))
+    code, truth = np.array([0, -1, 1, 0, 1, -1, 0, -1, 1]), rng.dirichlet(np.ones(3), 40)
+    belief = NamedPosterior(
+        named := name_classes(labels),
+        truth[named.task, named.code],
+        1 - named.sums(truth[named.task, named.code]),
+    )
+    shares = csr_matrix(np.full((9, 3), 1 / 3))
+    given = code, belief, np.full(9, 0.5), shares, np.full(9, 0.1), None
+    (shard,) = cut_labels(labels, [0, 40])
+    agreed, _, looks_wrong, others = groups._sums(shard, given)
+    slow = slow_sums(labels, code, truth)
+    expected = slow["pairs"] * (1 / 3 + 0.01)
+    assert agreed[:, 0] == pytest.approx((slow["agreed"] - expected)[:2])
+    assert agreed[:, 1] == pytest.approx((slow["pairs"] - expected)[:2])
+    assert [*looks_wrong[:, 0], others[0]] == pytest.approx(slow["wrong"].tolist())
+    assert [*looks_wrong[:, 1], others[1]] == pytest.approx(slow["chance"].tolist())

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 from quality import CrowdLabels, LocalEngine, cut_labels, encode, regular_assignment, simulate_crowd
 from quality.dependence import pairs
-from quality.dependence.pairs import fit_pairs
+from quality.dependence.pairs import fit_pairs, group_votes
 from tests.quality.labels.strategies import crowds
 
 QUICK = settings(max_examples=50, deadline=None, derandomize=True)
@@ -86,3 +86,37 @@ def test_nobody_is_expected_to_agree_less_than_chance_where_a_class_is_rare() ->
     fit = fit_pairs(LocalEngine(cut_labels(labels, [0, 4000])))
     assert (fit.expected > fit.chance).all()
     assert fit.z.max() < 4
+
+
+def test_cliques_that_are_most_of_the_pairs_judged_stand_out_all_the_same() -> None:
+    """Where few but cliques share eight tasks, the honest pairs' spread was taken from cliques too."""
+    rng = np.random.default_rng(0)
+    n_honest, n_cliques, n_tasks = 250, 100, 1500
+    truth = rng.integers(3, size=n_tasks)
+    worker, task, label = [], [], []
+    for one in range(n_honest + n_cliques):
+        tasks, right = rng.choice(n_tasks, 50, replace=False), 0.8 if one < n_honest else 0.4
+        answers = np.where(rng.random(50) < right, truth[tasks], rng.integers(3, size=50))
+        members = [one] if one < n_honest else range(one, one + 3 * n_cliques, n_cliques)
+        for member in members:
+            worker.append(np.full(50, member))
+            task.append(tasks)
+            label.append(answers)
+    labels = encode(*map(np.concatenate, (worker, task, label)))
+    fit = fit_pairs(LocalEngine(cut_labels(labels, [0, n_tasks])))
+    joined = (fit.pair >= n_honest).all(axis=1) & (fit.n_agreed == 50)
+    assert joined.sum() == 3 * n_cliques
+    assert joined.sum() > 0.6 * fit.judged.sum()
+    assert fit.z[joined].min() > 4
+    assert fit.z[~joined].max() < 4
+
+
+def test_votes_of_groups_are_the_labels_of_their_members_each_once() -> None:
+    labels = encode(["a", "b", "c", "d"] * 2, [1, 1, 1, 1, 3, 3, 3, 3], list("xyxxyyxy"))
+    (shard,) = cut_labels(labels, [0, 2])
+    others, first, second = group_votes(shard, np.array([1, -1, 0, 1]), 2)
+    assert (others.worker.tolist(), first.worker.tolist()) == ([1, 1], [2, 2])
+    assert second.worker.tolist() == [0, 3, 0, 3]
+    assert second.place.tolist() == [0, 0, 1, 1]
+    assert [part.tolist() for part in second.alike()] == [[0, 1], [0, 1], [2, 2]]
+    assert second.pairs_of_products(np.array([1.0, 2, 3, 4])).tolist() == [2, 12]

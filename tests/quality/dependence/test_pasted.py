@@ -133,6 +133,16 @@ def test_a_table_without_labels_is_refused() -> None:
         pasted_answers(nobody)
 
 
+def test_more_pairs_of_classes_than_memory_holds_are_refused() -> None:
+    """A hundred thousand labels of a thousand classes took 700 GB and a raw MemoryError."""
+    task, worker = np.divmod(np.arange(100_000), 5)
+    labels = encode(worker, task, task % 1000)
+    with pytest.raises(
+        ValueError, match="at most 268,435,456, got 100,000 labels of 20,000 tasks and"
+    ):
+        pasted_answers(labels)
+
+
 @pytest.mark.parametrize(("n_workers", "n_classes"), [(5, 5), (6, 5), (8, 5), (12, 6)])
 def test_few_honest_workers_of_many_classes_are_hardly_ever_flagged(
     n_workers: int, n_classes: int

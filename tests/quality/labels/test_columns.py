@@ -1,5 +1,6 @@
 """Columns: those of NumPy, pandas and Arrow are coded or refused as their lists are."""
 
+from collections.abc import Callable
 from unittest.mock import patch
 
 import numpy as np
@@ -21,6 +22,34 @@ NAMES = st.lists(
     min_size=1,
     max_size=8,
 )
+
+
+@pytest.mark.parametrize(
+    "made", [list, pd.Series, lambda names: pd.Series(names, dtype="category")]
+)
+@pytest.mark.parametrize("column", ["worker", "task", "label", "classes"])
+def test_a_name_that_ends_with_a_nul_is_refused_as_it_would_be_another(
+    made: Callable[[list[str]], object], column: str
+) -> None:
+    """NumPy drops the NULs at the end of a text: "ann" and "ann\\0" would be two codes of one name."""
+    rows = {"worker": ["a", "b", "c"], "task": ["t"] * 3, "label": ["x", "y", "x"]}
+    if column == "classes":
+        with pytest.raises(LabelError, match=r"classes ends with a NUL character at row 1"):
+            encode(**rows, classes=["x", "x\0"])
+        return
+    rows[column] = made(["ann", "bob", "ann\0"])
+    with pytest.raises(LabelError, match=rf"{column} ends with a NUL character at row 2 \(counted"):
+        encode(**rows)
+
+
+def test_many_names_of_arrow_are_refused_for_a_nul_at_the_end_alone() -> None:
+    names = [f"w{i}" for i in range(columns.MANY)]
+    rest = [0] * len(names), ["x"] * len(names)
+    assert encode(pa.array([*names[:-1], "w\0w"]), *rest).n_workers == len(names)
+    with pytest.raises(
+        LabelError, match=f"worker ends with a NUL character at row {len(names) - 1} "
+    ):
+        encode(pa.array([*names[:-1], "w0\0"]), *rest)
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)

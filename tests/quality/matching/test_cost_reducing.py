@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, min_weight_full_bipartite_matching
 
 from benchmarks.quality.crowd_sets import read_set
-from quality import SemiMatching, conflict_graph, semi_matching
+from quality import SemiMatching, balanced_loads, conflict_graph, load_levels, semi_matching
 from tests.quality.labels.strategies import bipartite
 
 QUICK = settings(max_examples=100, deadline=None, derandomize=True)
@@ -180,6 +180,19 @@ def test_unsorted_rows_give_the_same_result() -> None:
     result = semi_matching(graph)
     assert result.assigned.tolist() == [0, 1]
     assert graph.indices.tolist() == [1, 0, 2, 1]
+
+
+def test_a_machine_that_is_stored_twice_for_a_job_is_one_machine() -> None:
+    """The balanced loads, which moved shares between the two, never ended."""
+    rows = np.array([1, 1, 0, 2, 0, 2]), np.array([0, 2, 4, 6])
+    graph = csr_array((np.ones(6, dtype=np.int8), *rows), shape=(3, 3))
+    given = csr_array([[0, 1, 0], [1, 0, 1], [1, 0, 1]])
+    assert np.array_equal(semi_matching(graph).assigned, semi_matching(given).assigned)
+    assert np.array_equal(load_levels(graph).level, load_levels(given).level)
+    found = balanced_loads(graph)
+    assert np.array_equal(found.load, balanced_loads(given).load)
+    assert found.share.nnz == 5
+    assert graph.nnz == 6  # it is not changed
 
 
 def test_no_jobs_and_idle_machines_are_fine() -> None:

@@ -111,3 +111,9 @@ def test_codes_of_nobody_are_refused(name: str, codes: np.ndarray) -> None:
 def test_mistakes_are_named(given: tuple[int, int], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         plan_answers(CROWD.table, FOUND, budget=given[0], per_worker=given[1])
+
+
+def test_the_consensus_of_another_table_is_refused() -> None:
+    other = encode_multilabels(["ann", "bob"], [1, 1], [["x"], ["x"]])
+    with pytest.raises(ValueError, match="found must be the consensus of this table, of 60 tasks"):
+        plan_answers(CROWD.table, multilabel_consensus(other), budget=1, per_worker=1)

@@ -131,3 +131,8 @@ def test_a_tasks_truth_is_known_for_every_class_or_for_none() -> None:
 def test_a_truth_that_cannot_be_used_is_named(task: list, sets: list, said: str) -> None:
     with pytest.raises(LabelError, match=said):
         encode_gold_sets(encode_multilabels(["a"], [1], [["x"]]), task, sets)
+
+
+def test_too_many_classes_are_refused_even_if_nobody_gives_one() -> None:
+    with pytest.raises(LabelError, match="at most 32767 classes, got 40000"):
+        encode_multilabels(["ann"], [1], [[]], classes=range(40_000))

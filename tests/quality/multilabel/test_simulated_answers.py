@@ -35,7 +35,13 @@ def test_kinds_answer_as_they_are_named() -> None:
 
 
 @pytest.mark.parametrize(
-    "named", [{"max_labels": 11}, {"others": {"rogue": 1}}, {"others": {"spammer": 25}}]
+    "named",
+    [
+        {"max_labels": 11},
+        {"others": {"rogue": 1}},
+        {"others": {"spammer": 25}},
+        pytest.param({"others": {"spammer": 1.5}}, marks=pytest.mark.refusal),
+    ],
 )
 def test_mistakes_are_named(named: dict) -> None:
     with pytest.raises(ValueError, match=f"{next(iter(named))} must be"):

@@ -47,3 +47,10 @@ def test_the_rounding_allowed_is_a_share_of_the_largest_loss() -> None:
     posterior[0, [999, 1000]] = 0.5 - 1e-7, 0.5 + 1e-7
     found = least_loss(posterior, "absolute")
     assert (found.label[0], found.tied[0]) == (1000, False)
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("loss", LOSSES)
+def test_numbers_of_any_width_are_taken(loss: Loss) -> None:
+    for kind in (np.float16, np.longdouble):
+        assert least_loss(np.array([[0.25, 0.75]], dtype=kind), loss).label.tolist() == [1]

@@ -46,8 +46,12 @@ def slow_lift_and_z(labels: CrowdLabels) -> tuple[np.ndarray, np.ndarray]:
             if not (close > 0 and far > 1e-12):
                 both.append((0.0, 0.0))
                 continue
-            score = near - close / (close + far) * across
-            spread = np.sqrt((score**2).sum())
+            chance = close / (close + far)
+            score = near - chance * across
+            below = count[:, : at + 1].sum(axis=1)
+            fewer = np.maximum(np.minimum(below, n - below), 1)
+            by_chance = chance * (1 - chance) * (across**2 / fewer).sum()
+            spread = np.sqrt(max((score**2).sum(), by_chance))
             odds = (near.sum() + 0.5) / ((across - near).sum() + 0.5)
             both.append((np.log(odds * far / close), score.sum() / spread if spread else 0.0))
         if not min(z for _, z in both) < 0 < max(z for _, z in both):
@@ -121,6 +125,28 @@ def test_rare_and_frequent_classes_confused_alike_have_no_order(
         )
     assert shown <= 2
     assert contradicted <= 4  # three boundaries at .01: one of 30 crowds
+
+
+@pytest.mark.parametrize(
+    ("often", "n_tasks"),
+    [
+        ((0.05, 0.9, 0.05), 400),
+        ((0.49, 0.01, 0.01, 0.49), 1000),
+        ((0.6, 0.3, 0.06, 0.03, 0.01), 500),
+    ],
+)
+def test_pairs_that_are_too_rare_to_be_seen_are_no_evidence(
+    often: tuple[float, ...], n_tasks: int
+) -> None:
+    """No pair of some kind is expected, or two: that there is none has probability .1 and more."""
+    rng, verdicts = np.random.default_rng(0), set()
+    for _ in range(40):
+        truth = rng.choice(len(often), size=n_tasks, p=often).repeat(4)
+        guess = rng.choice(len(often), size=n_tasks * 4, p=often)
+        label = np.where(rng.random(n_tasks * 4) < 0.7, truth, guess)
+        rows = np.tile(np.arange(4), n_tasks), np.arange(n_tasks).repeat(4), label
+        verdicts.add(order_fit(encode(*rows, classes=range(len(often)))).verdict)
+    assert verdicts == {"not shown"}
 
 
 def test_three_classes_confused_alike_are_shown_with_probability_of_01_at_most() -> None:

@@ -186,6 +186,15 @@ def test_an_empty_plan_is_readable() -> None:
         ({"per_task": 0}, "per_task must be >= 1, got per_task=0"),
         ({"per_worker": -1}, "per_worker must be >= 0"),
         ({"per_worker": np.array([1, -1])}, "per_worker must be >= 0"),
+        ({"per_worker": 2**70}, "per_worker must be >= 0 and whole, of 64 bits at most"),
+        pytest.param(
+            {"per_worker": np.array([1.7, 0.5])}, "per_worker must be >= 0 and whole",
+            marks=pytest.mark.refusal,
+        ),
+        pytest.param(
+            {"per_worker": np.array([np.inf, 1.0])}, "per_worker must be >= 0 and whole",
+            marks=pytest.mark.refusal,
+        ),
         pytest.param(
             {"per_worker": np.array([1])}, "per_worker must be one number or 2",
             marks=pytest.mark.refusal,

@@ -165,3 +165,11 @@ def test_the_product_of_confidence_and_the_model_ranks() -> None:
     confidence = np.array([0.9, 0.7, 0.7])
     ranked = next_labels(labels, posterior, confidence=confidence)
     assert ranked.task.tolist() == [0, 2, 1]  # .54, .63 and .7
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.longdouble])
+def test_numbers_of_any_width_are_taken(kind: type) -> None:
+    labels = encode(["ann", "bob"], [1, 1], ["x", "y"])
+    report = task_report(labels, np.array([[0.25, 0.75]], dtype=kind))
+    assert (report.label.tolist(), report.margin.tolist()) == ([1], [0.5])

@@ -177,3 +177,27 @@ def test_ordinals_are_english() -> None:
     places = (1, 2, 3, 4, 11, 12, 13, 21, 101, 112)
     expected = ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "101st", "112th"]
     assert expected == [_ordinal(place) for place in places]
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("kind", [np.float16, np.longdouble])
+def test_a_posterior_of_any_width_is_taken(kind: type) -> None:
+    labels = encode(["ann", "bob"], [1, 1], ["x", "y"])
+    report = worker_report(
+        labels, filter_workers(labels, n_workers=0), np.array([[0.25, 0.75]], dtype=kind)
+    )
+    assert report.agreement.tolist() == [0.0, 1.0]
+
+
+def test_all_and_none_are_said_only_of_all_and_none() -> None:
+    """Ann agrees with 299 of 300 labels, bob with 1, cy and dan with all."""
+    task = np.tile(np.arange(300), 4)
+    others = np.zeros(300, dtype=int)
+    ann, bob = np.where(np.arange(300) == 7, 1, 0), np.where(np.arange(300) == 7, 0, 1)
+    given = np.concatenate([ann, bob, others, others])
+    labels = encode(np.repeat(["ann", "bob", "cy", "dan"], 300), task, given)
+    report = worker_report(
+        labels, filter_workers(labels, n_workers=0), majority_vote(labels).posterior
+    )
+    said = [reason.split(" consensus on ")[1].split(" of ")[0] for reason in report.reason]
+    assert said == ["99%", "1%", "100%", "100%"]

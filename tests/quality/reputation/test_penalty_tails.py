@@ -170,3 +170,31 @@ def test_a_normal_tail_is_that_of_its_sums_over_tasks(rng: np.random.Generator) 
     found = honest_p_values(others, asked, RELIABILITY, np.array([0.3]), POPULATION)
     expected = norm.cdf(mean / np.sqrt(variance)) @ POPULATION
     np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("most", [50, 4096])
+def test_p_values_do_not_depend_on_the_order_of_tasks_workers_and_classes(
+    monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """Where sums are rounded up label by label, that the tasks came in another order moved them by .05."""
+    monkeypatch.setattr("quality.reputation.penalty_tails.MOST", 8 * most)
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        labels = crowd(rng, 22, 2 + seed % 3)
+        sizes = labels.n_workers, labels.n_tasks, labels.n_classes
+        worker, task, label = (rng.permutation(size) for size in sizes)
+        other = CrowdLabels.from_codes(
+            worker[labels.worker], task[labels.task], label[labels.label],
+            workers=labels.workers, tasks=labels.tasks, classes=labels.classes,
+        )  # fmt: skip
+        one, two = (
+            honest_p_values(
+                fit_honest(table).others,
+                Asked.everybody(table),
+                RELIABILITY,
+                soft_penalty(table),
+                POPULATION,
+            )
+            for table in (labels, other)
+        )
+        np.testing.assert_allclose(one, two[worker], atol=1e-6)

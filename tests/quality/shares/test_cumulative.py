@@ -42,6 +42,17 @@ def test_what_is_not_known_stays_so() -> None:
     assert band.share == pytest.approx([0.2, 0.5, 1.0])
 
 
+def test_a_boundary_of_which_nothing_is_known_has_what_its_neighbours_leave() -> None:
+    share, nan = np.full(4, 0.25), np.nan
+    band = cumulative_band(share, np.array([0.2, nan, 0.7]), np.array([0.3, nan, 0.8]))
+    assert band.low == pytest.approx([0.2, 0.2, 0.7, 1.0])
+    assert band.high == pytest.approx([0.3, 0.8, 0.8, 1.0])
+    first = cumulative_band(share, np.array([nan, 0.4, nan]), np.array([nan, 0.6, nan]))
+    assert first.low == pytest.approx([0.0, 0.4, 0.4, 1.0])
+    assert first.high == pytest.approx([0.6, 0.6, 1.0, 1.0])
+    assert np.isfinite(first.mean_place()).all()
+
+
 def test_a_normal_band_covers_all_classes_at_once(rng: np.random.Generator) -> None:
     """Of 4,000 draws; five standard errors below .9: a false alarm in 3e-7."""
     true = np.array([0.1, 0.25, 0.3, 0.2, 0.15])

@@ -93,6 +93,28 @@ def test_rogan_and_gladen_invert_the_errors_where_they_can() -> None:
     assert found[0] == pytest.approx(4 / 7, abs=1e-3)
 
 
+@pytest.mark.parametrize(("right", "low", "high"), [(0.5, 0.0, 1e-4), (0.3, 1e-3, 4e-3)])
+def test_rogan_and_gladen_settle_where_errors_are_not_too_many(
+    right: float, low: float, high: float
+) -> None:
+    """Ten classes; the shares that the errors turn into the counts are all above 0."""
+    errors = np.full((10, 10), (1 - right) / 9)
+    np.fill_diagonal(errors, right)
+    table = np.round(errors * 1000).astype(int)
+    truth = np.random.default_rng(0).dirichlet(np.ones(10))
+    counts = np.round(errors @ truth * 100_000).astype(int) + 1_000
+    smooth = (table + 0.5) / (table + 0.5).sum(axis=0)
+    wanted = np.linalg.solve(smooth, counts / counts.sum())
+    assert (wanted > 0).all()
+    assert low <= np.abs(rogan_gladen(counts, table) - wanted).max() <= high
+
+
+def test_rogan_and_gladen_stop_on_the_way_where_classes_are_hardly_separated() -> None:
+    """P(f|y) of .55 both ways, half a task added: the likeliest share is .702."""
+    found = rogan_gladen(np.array([520, 480]), np.array([[55, 45], [45, 55]]))
+    assert found[0] == pytest.approx(0.67, abs=0.005)
+
+
 def test_rogan_and_gladen_stay_within_the_simplex() -> None:
     found = rogan_gladen(np.array([99, 1]), np.array([[8, 5], [0, 1]]))
     assert (found >= 0).all()

@@ -190,3 +190,11 @@ def _two_sided(scale: float) -> tuple[float, np.ndarray, float]:
     q = np.exp(-2 / scale)
     variance = 2 * q / (1 - q) ** 2
     return 1 - q, variance * np.array([[1, -1], [-1, 1.0]]), (1 + 4 * q + q * q) / (2 * q)
+
+
+@pytest.mark.parametrize("name", ["count_covariance", "difference_covariance"])
+def test_a_negative_variance_is_refused(name: str) -> None:
+    given = {one: np.zeros((2, 2)) for one in ("count_covariance", "difference_covariance")}
+    given[name] = -np.eye(2)
+    with pytest.raises(ValueError, match=f"{name} must have variances >= 0, got -1"):
+        noisy_shares(np.array([50.0, 50.0]), np.zeros(2), 3.0, n_tasks=100, n_gold=20, **given)

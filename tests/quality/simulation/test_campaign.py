@@ -110,6 +110,10 @@ def test_the_same_generator_gives_the_same_campaign() -> None:
     ("change", "message"),
     [
         ({"n_groups": 0}, r"n_groups must be in \[1, n_tasks=40\], got n_groups=0"),
+        (
+            {"n_tasks": 1, "n_groups": 1, "n_gold": 1, "n_unlabelled_groups": 0},
+            "tasks must be 2 or more, so that features have a spread, got n_tasks=1",
+        ),
         ({"n_gold": 41}, r"n_gold must be in \[0, n_tasks=40\], got n_gold=41"),
         ({"n_unlabelled_groups": -1}, "the unlabelled groups must have sizes >= 0"),
         ({"adversaries_per_kind": 30}, "adversaries must be at most all 20 workers"),

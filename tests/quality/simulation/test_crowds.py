@@ -177,6 +177,11 @@ def test_no_rule_errs_on_fewer_tasks_than_theorem_3_says(rule: Aggregator) -> No
         ({"adversaries": {"sleepy": 1}}, r"adversaries must be of .*got \['sleepy'\]"),
         ({"adversaries": {"random": 5}}, "adversaries must be at most all 4 workers"),
         ({"adversaries": {"random": -1}}, "adversaries must be at most all 4 workers"),
+        pytest.param(
+            {"adversaries": {"random": 1.5}},
+            "adversaries must be at most all 4 workers, in whole numbers, got",
+            marks=pytest.mark.refusal,
+        ),
         ({"truth": np.array([0, 2])}, "truth must be 2 class codes below 2"),
         ({"truth": np.array([0])}, "truth must be 2 class codes below 2"),
         ({"reliability": (0.0, 1.0)}, "reliability must be two numbers > 0 and finite"),

@@ -12,7 +12,7 @@ import pytest
 
 from flows.pipeline import run_pipeline
 from flows.settings.settings import load_settings
-from flows.stages.learning.class_ratios import Published
+from flows.stages.learning.class_ratios import Published, _rows_by_group
 from tests.flows.campaign import write_small_campaign
 
 
@@ -91,3 +91,31 @@ def test_many_tasks_are_streamed_and_their_parts_are_in_the_intervals(
     assert tables[0].column("n") == tables[1].column("n")
     facts = json.loads((part.folder / "class_ratios.json").read_text())
     assert facts["method"] == "kernel mean matching"
+
+
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [("t000,g0,", "group 'alone' has 1 labelled task"), ("t360,u0,", "group 'alone' has 1 task")],
+)
+def test_a_group_of_one_task_is_named_with_a_remedy_that_works(
+    tmp_path: Path, task: str, said: str
+) -> None:
+    path = campaign(tmp_path, "consensus label")
+    tasks, alone = tmp_path / "tasks.csv", f"{task[:5]}alone,"
+    text = tasks.read_text()
+    assert task in text
+    tasks.write_text(text.replace(task, alone))
+    found = run_pipeline(load_settings(path))
+    assert said in found.run.read_json("class_ratios.json")["skipped"]
+    path.write_text(path.read_text().replace("[privacy]\n", "[privacy]\nmin_group_size = 2\n"))
+    found = run_pipeline(load_settings(path))
+    assert "cross-validated" in found.verdicts["class ratios"]
+
+
+def test_rows_of_groups_are_those_that_a_look_at_each_group_finds() -> None:
+    rng = np.random.default_rng(0)
+    rows, group = rng.normal(size=(200, 2)), rng.integers(9, size=200)
+    codes = np.array([7, 0, 3, 20])
+    found = _rows_by_group(rows, group, codes)
+    for one, code in zip(found, codes, strict=True):
+        np.testing.assert_array_equal(one, rows[group == code])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -75,6 +76,46 @@ def test_where_there_is_no_image_the_reason_is_said(
     crowd, own = campaign()
     found = find_decision_images(Asked(shape), crowd, own if label is None else label)  # type: ignore[arg-type]
     assert why in found["why_not"]
+
+
+@pytest.mark.parametrize(
+    ("feature", "why"),
+    [
+        (0.0, "no feature differs from task to task"),
+        (1e200, "a feature is too large to be squared"),
+    ],
+)
+def test_features_that_no_line_can_be_learned_from_are_said(feature: float, why: str) -> None:
+    crowd, label = campaign()
+    table = crowd.table
+    rows = feature * np.sign(table.features)
+    flat = replace(crowd, tasks=replace(table, features=rows))
+    found = find_decision_images(Asked(SHAPE), flat, label)  # type: ignore[arg-type]
+    assert why in found["why_not"]
+
+
+def test_a_single_task_has_too_few_of_its_class() -> None:
+    crowd, label = campaign()
+    table = crowd.table
+    labels = encode(["w"], ["t000"], label[:1], classes=[0, 1])
+    one = TaskTable(
+        table.names[:1], table.group[:1], table.group_names, table.features[:1], table.feature_names
+    )
+    found = find_decision_images(Asked(SHAPE), Crowd(labels, one, None), label[:1])  # type: ignore[arg-type]
+    assert "no class has 20 tasks" in found["why_not"]
+
+
+def test_gold_tasks_that_are_all_alike_have_no_image() -> None:
+    crowd, label = campaign()
+    table, gold = crowd.table, crowd.gold
+    assert gold is not None
+    rows = table.features.copy()
+    rows[:100] = 1.0  # those with gold
+    alike = replace(
+        crowd, tasks=replace(table, features=rows), gold=Gold(gold.task[:100], gold.label[:100])
+    )
+    (image,) = find_decision_images(Asked(SHAPE), alike, label)["images"]  # type: ignore[arg-type]
+    assert image["gold"] is image["cosine"] is None
 
 
 def test_gold_that_was_used_has_no_image() -> None:

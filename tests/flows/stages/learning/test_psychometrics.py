@@ -71,6 +71,15 @@ def functions(axis: str, *, alone: bool = True) -> tuple[dict, dict[str, np.ndar
     return facts, columns
 
 
+def test_a_campaign_of_two_tasks_has_no_functions_and_says_why() -> None:
+    tasks, posterior = np.array(["t0", "t1"]), np.array([[0.9, 0.1], [0.2, 0.8]])
+    labels = encode(["a", "b", "a", "b"], ["t0", "t0", "t1", "t1"], [0, 0, 1, 0], classes=[0, 1])
+    table = TaskTable(tasks, np.zeros(2, np.int32), np.array(["all"]), np.eye(2), ("x", "y"))
+    crowd, alone = Crowd(labels, table, None), np.ones(2, np.bool_)
+    found = find_psychometrics(Asked("boundary"), crowd, labels, posterior, posterior, alone)  # type: ignore[arg-type]
+    assert found == {"why_not": "no worker who answers on her own gave 40 labels or more"}
+
+
 @pytest.mark.parametrize("axis", ["blur", "boundary"])
 def test_poor_and_careless_workers_are_told_apart(axis: str) -> None:
     """By the mean of eight of each kind, along a feature that falls with ease or the classes' boundary."""
