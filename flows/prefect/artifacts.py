@@ -35,7 +35,7 @@ from prefect.artifacts import (
 )
 from prefect.events import emit_event
 
-from privacy.accounting import exact, price_text
+from privacy.accounting import exact, level_text, price_text
 
 __all__ = ["BUDGET_LOW", "GATE_REFUSED", "publish_releases", "step_with_progress"]
 
@@ -172,7 +172,7 @@ def _rows(facts: Facts) -> list[Facts]:
 def _table_title(name: str, facts: Facts) -> str:
     shown, n_groups = len(facts["groups"]), facts["n_groups"]
     more = f"; the first {shown} of {n_groups} groups" if shown < n_groups else ""
-    return f"{name.replace('_', ' ')} as released, intervals at {facts['level']:.0%}{more}"
+    return f"{name.replace('_', ' ')} as released, intervals at {level_text(facts['level'])}{more}"
 
 
 def _summary(campaign: str, page: Facts, result: RunResult) -> str:
@@ -195,7 +195,7 @@ def _say_proportions(facts: Facts) -> str:
         f"{facts['n_groups']} groups by {facts['mechanism']} at epsilon "
         f"{price_text(facts['epsilon'])}, delta {price_text(facts['delta'])} per {facts['unit']} "
         f"({noise_words(facts)}), each count within ±{facts['half_width_labels']:g} labels at "
-        f"{facts['level']:.0%}"
+        f"{level_text(facts['level'])}"
     )
 
 

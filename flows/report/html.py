@@ -34,7 +34,7 @@ from flows.report import charts
 from flows.report.pages import internal_page, public_page
 from flows.report.release_files import write_release_files
 from privacy import Unit
-from privacy.accounting import price_text
+from privacy.accounting import level_text, price_text
 from quality.parallel import kernel_folders
 
 __all__ = ["render_public", "render_report", "render_template", "write_reports"]
@@ -271,7 +271,7 @@ def _moment(value: str) -> str:
 
 FILTERS: dict[str, Callable[..., str]] = {
     "aggregated_by": _aggregated_by, "beyond": _beyond, "cost": price_text, "count": _count,
-    "counted": _counted, "factor": _factor, "joined_by": _joined_by, "moment": _moment,
-    "named": title_of, "number": _number, "percent": _percent, "plain": _plain, "price": _price,
-    "protects": _protects, "rest": _rest, "sentence": _sentence, "span": _span,
+    "counted": _counted, "factor": _factor, "joined_by": _joined_by, "level": level_text,
+    "moment": _moment, "named": title_of, "number": _number, "percent": _percent, "plain": _plain,
+    "price": _price, "protects": _protects, "rest": _rest, "sentence": _sentence, "span": _span,
 }  # fmt: skip

@@ -58,7 +58,7 @@ from privacy import (
     label_set_counts,
     win_points,
 )
-from privacy.accounting import exact, price_text
+from privacy.accounting import level_text, price_text
 from privacy.mechanisms import COUNT_MECHANISMS, NoisyMax
 
 __all__ = ["AUDITED", "COUNTS", "Audited", "as_numbers", "outcome", "trial"]
@@ -435,7 +435,7 @@ def outcome(what: str, bound: AuditBound, claim: float) -> dict[str, Any]:
             f"{what} claims epsilon {price_text(bound.epsilon)}, delta {price_text(claim)}.",
             f"{bound.draws:,} releases of each of two neighbours: what tells them apart best happened in "
             f"{bound.hits[0]:,} of the one and {bound.hits[1]:,} of the other.",
-            f"So, with {price_text(100 * exact(bound.level), left=True)}% confidence, epsilon at that delta "
+            f"So, with {level_text(bound.level)} confidence, epsilon at that delta "
             f"is at least {least:.4g}, and delta at that epsilon at least {bound.delta:.4g}.",
             f"{verdict}.",
         ],

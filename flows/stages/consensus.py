@@ -14,7 +14,7 @@ from flows.files import forget_pages
 from flows.run import Crowd, Run, begun_from, keep_fit
 from flows.settings import ReportSettings, SettingsError
 from flows.stages.label_plan import FewAtHand, plan_next
-from flows.stages.label_sets import aggregate_sets, sets_sentence, unchecked
+from flows.stages.label_sets import aggregate_sets, gold_tasks, sets_sentence, unchecked
 from flows.stages.labels import Aggregated, CampaignLabels, Groups, open_labels
 from flows.stages.learning import (
     find_decision_images,
@@ -163,7 +163,7 @@ def consensus_verdict(found: dict[str, Any]) -> str:
     if gold is not None:
         beside = "labels alone, of all workers," if gold.get("joined") else "with all workers"
         checked = (
-            f"{gold['accuracy']:.1%} right on {gold['n']:,} gold tasks "
+            f"{gold['accuracy']:.1%} right on {gold_tasks(gold)} "
             f"({gold['low']:.1%} to {gold['high']:.1%}; {beside} {gold['unfiltered']:.1%}, "
             f"majority vote of all {gold['majority_vote']:.1%})"
         )
@@ -326,7 +326,7 @@ def _start(run: Run, found: Aggregated) -> dict[str, Any] | None:
 def _line(facts: dict[str, Any], n_tasks: int) -> str:
     """The stage's line, from its facts."""
     gold, start = facts["gold"], facts["start"]
-    checked = f"; {gold['accuracy']:.1%} right on {gold['n']:,} gold tasks" if gold else ""
+    checked = f"; {gold['accuracy']:.1%} right on {gold_tasks(gold)}" if gold else ""
     line = f"{n_tasks:,} consensus label{'s' * (n_tasks != 1)}, {_confidence(facts)}{checked}"
     if start is None:
         return line

@@ -12,7 +12,7 @@ from jaxtyping import Float, Float64, Int, Int64
 
 from flows.settings import ReportSettings
 from flows.tables import arrow_table
-from quality import CrowdLabels, one_coin_confusion, plan_labels
+from quality import CrowdLabels, OrdinalCrowd, one_coin_confusion, plan_labels
 from quality.labels import NamedPosterior
 from quality.reports import posterior_entropy
 
@@ -218,6 +218,8 @@ def _right(consensus: AnyConsensus) -> Float64[np.ndarray, " workers"] | None:
         prior = np.asarray(consensus.posterior).mean(axis=0)  # a table, as there are matrices
         right: np.ndarray = np.einsum("wkk,k->w", confusion, prior)
         return right
+    if isinstance(consensus, OrdinalCrowd):
+        return consensus.right_share()
     reliability: np.ndarray | None = getattr(consensus, "reliability", None)
     return reliability
 
@@ -229,6 +231,8 @@ def _confusion(
     confusion: np.ndarray | None = getattr(consensus, "confusion", None)
     if confusion is not None:
         return np.ascontiguousarray(confusion[asked])
+    if isinstance(consensus, OrdinalCrowd):
+        return consensus.confusion_of(asked)
     reliability = getattr(consensus, "reliability", None)
     if reliability is None or n_classes < 2:
         return None

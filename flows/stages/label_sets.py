@@ -22,7 +22,7 @@ from quality import MultiLabelConsensus, MultiLabels, accuracy
 from quality.multilabel import plan_answers
 from quality.reports import rank_tasks
 
-__all__ = ["aggregate_sets", "sets_sentence", "unchecked"]
+__all__ = ["aggregate_sets", "gold_tasks", "sets_sentence", "unchecked"]
 
 MAX_ASKED, MAX_CONSIDERED = 500, 2_000  # workers and tasks that the plan chooses from
 MAX_WORK = 2 * 10**8  # of workers, tasks and classes
@@ -86,7 +86,7 @@ def aggregate_sets(run: Run) -> str:
         }
         | NOT_OF_SETS,
     )
-    exact = f"; {gold['accuracy']:.1%} of {gold['n']:,} gold tasks exactly right" if gold else ""
+    exact = f"; {gold['accuracy']:.1%} of {gold_tasks(gold)} exactly right" if gold else ""
     return (
         f"{kept.n_tasks:,} sets of {chosen.sum(axis=1).mean():.2f} classes, the least sure class right with "
         f"a mean probability of {sure.mean():.3f}{exact}"
@@ -100,12 +100,17 @@ NOT_OF_SETS: dict[str, Any] = {
 """What `consensus.json` says of one label a task alone."""
 
 
+def gold_tasks(gold: dict[str, Any]) -> str:
+    """Return how many gold tasks judge, in words."""
+    return f"{gold['n']:,} gold task{'s' * (gold['n'] != 1)}"
+
+
 def sets_sentence(found: dict[str, Any]) -> str:
     """Say how sure the sets are, and how often they are right on gold, from `consensus.json`."""
     gold, checked = found["gold"], unchecked(found)
     if gold is not None:
         checked = (
-            f"{gold['accuracy']:.1%} of {gold['n']:,} gold tasks exactly right ({gold['low']:.1%} to "
+            f"{gold['accuracy']:.1%} of {gold_tasks(gold)} exactly right ({gold['low']:.1%} to "
             f"{gold['high']:.1%}; with all workers {gold['unfiltered']:.1%}, majority vote "
             f"{gold['majority_vote']:.1%}), macro-F1 {gold['macro_f1']:.3f}"
         )

@@ -25,7 +25,7 @@ from flows.stages.ordered_classes import counted_bands, with_cumulative_shares
 from flows.stages.year_counts import publish_year, unpaid_words, year_words
 from flows.tables import arrow_table
 from privacy import BudgetError, Ledger, PlanError, PlanEvent, Release, project_to_simplex
-from privacy.accounting import price_text
+from privacy.accounting import level_text, price_text
 
 __all__ = ["proportions_verdict", "publish_proportions", "published", "why_no_release"]
 
@@ -150,7 +150,7 @@ def proportions_verdict(found: dict[str, Any]) -> str:
     return (
         f"{found['mechanism']} at epsilon {price_text(found['epsilon'])}{planned} per "
         f"{found['unit']}, each count within ±{found['half_width_labels']:g} labels at "
-        f"{found['level']:.0%}{published(found['publication'], stale=found['n_stale'])}"
+        f"{level_text(found['level'])}{published(found['publication'], stale=found['n_stale'])}"
         f"{year}"
     )
 

@@ -21,6 +21,7 @@ import duckdb
 from flows.choices import LABEL_COLUMNS
 from flows.files import encoding_by_mark
 from flows.tables.dialect import (
+    AS_FOUND,
     DECIMAL,
     THOUSANDS,
     Dialect,
@@ -187,7 +188,11 @@ def _text(cell: Any) -> str:
 
 
 def _is_plain_text(path: Path, reading: Reading) -> bool:
-    return path.is_file() and sniff(path, reading).is_plain
+    if not path.is_file():
+        return False
+    found = sniff(path, reading)
+    # who reads it where it lies looks again, and knows nothing of what the user says
+    return found.is_plain and found == sniff(path, AS_FOUND)
 
 
 CSV = Format(_delimited, _is_plain_text)

@@ -26,6 +26,7 @@ __all__ = ["FileTail", "LabelLines", "LabelRows"]
 TIME, SECONDS = "time", "seconds"
 SEPARATORS = (",", ";", "\t", "|")
 BLOCK = 2**22  # bytes read at a time
+FAR = 1e11  # seconds since 1970 by which the year has five digits
 HEAD = 4096  # bytes by which a file is known again
 MAX_ROW = BLOCK  # bytes without an end
 NO_TEXT = (b"PAR1", b"PK\x03\x04", b"\x1f\x8b")
@@ -205,14 +206,19 @@ class LabelLines:
 
 
 def _moment(cell: str) -> float:
-    """Seconds since 1970 of a number of them, or of a date and time, in UTC where it names no zone."""
+    """Seconds since 1970 of a number of them, or of a date and time, in UTC where it names no zone.
+
+    A number too large for seconds counts thousandths, or millionths or billionths, of them.
+    """
     try:
         found = float(cell)
     except ValueError:
         when = datetime.fromisoformat(cell)
-        found = (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
-    if not math.isfinite(found):
+        return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+    if not abs(found) < FAR * 1e9:
         raise ValueError(cell)
+    while abs(found) >= FAR:
+        found /= 1000
     return found
 
 

@@ -51,6 +51,7 @@ __all__ = [
     "is_covered",
     "is_known",
     "keep_declared",
+    "level_text",
     "parse_event",
     "price_text",
     "six_digits_down",
@@ -245,6 +246,17 @@ def price_text(number: Fraction | float, *, left: bool = False) -> str:
     if Fraction(whole) == value:
         return whole
     return f"{(six_digits_down if left else six_digits_up)(value):.12g}"
+
+
+def level_text(level: float) -> str:
+    """Write a confidence level in per cent, as it is or else rounded down: none is told as more than it is.
+
+    Examples
+    --------
+    >>> level_text(0.95), level_text(0.999), level_text(2 / 3)
+    ('95%', '99.9%', '66.6666%')
+    """
+    return f"{price_text(100 * exact(level), left=True)}%"
 
 
 def _step(number: Fraction) -> Fraction:

@@ -25,7 +25,7 @@ from quality.aggregation import Result, check_em
 from quality.argument_types import check_arguments
 from quality.labels import CrowdLabels, LabelError, check_gold, check_table, of_voters, tree_total
 from quality.ordered.expected_loss import Loss, least_loss
-from quality.ordered.style_pass import settle, style_pass, style_table
+from quality.ordered.style_pass import settle, style_pass
 from quality.parallel import Progress, chunk_starts, counter, shared_out
 
 __all__ = ["OrdinalCrowd", "ordinal_crowd"]
@@ -40,6 +40,7 @@ STEP = 0.5  # a full step of the shape overshoots what the styles have taken up
 EARLY = 5  # passes that begin far from the summit
 MIN_PER_TASK = 2  # labels of a chunk for each task: it has a table of tasks of its own
 STEEPEST = 20.0  # decay with each step of distance, in nats
+AT_ONCE = 2**20  # cells of workers' tables
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -86,12 +87,27 @@ class OrdinalCrowd(Result):
     n_iter: int
     converged: bool
 
-    def confusion_of(self, worker: int) -> Float64[np.ndarray, "classes classes"]:
-        """Return P(label | truth) of one worker, as ``[truth, label]``."""
-        style = np.array([self.sharpness[worker], self.leniency[worker], self.extremity[worker]])
-        log_table, table = np.empty(self.shape.shape), np.empty(self.shape.shape)
-        style_table(style, np.log(self.shape), _scale(len(self.shape)), log_table, table)
-        return table
+    def confusion_of(
+        self, workers: Int[np.ndarray, " asked"]
+    ) -> Float64[np.ndarray, "asked classes classes"]:
+        """Return P(label | truth) of workers by their codes, as ``[worker, truth, label]``."""
+        x = _scale(len(self.shape))
+        liked = self.leniency[workers, np.newaxis] * x + self.extremity[workers, np.newaxis] * x**2
+        table = self.sharpness[workers, np.newaxis, np.newaxis] * np.log(self.shape)
+        table += liked[:, np.newaxis]
+        table -= table.max(axis=2, keepdims=True)
+        np.exp(table, out=table)
+        table /= table.sum(axis=2, keepdims=True)
+        return np.asarray(table)
+
+    def right_share(self) -> Float64[np.ndarray, " workers"]:
+        """Return how often each worker is right, the classes being as frequent as `prior` says."""
+        step = max(1, AT_ONCE // self.shape.size)
+        found = np.empty(len(self.sharpness))
+        for first in range(0, len(found), step):
+            some = np.arange(first, min(first + step, len(found)))
+            found[some] = np.einsum("wkk,k->w", self.confusion_of(some), self.prior)
+        return found
 
 
 @check_arguments

@@ -271,14 +271,14 @@ def _task_groups(table: MultiLabels, tasks: Path | None) -> Shaped[np.ndarray, "
 
 def _published_sentences(shares: SetShares, folder: Path) -> list[str]:
     """Return lines about what was published, what it cost, and what only the team may know."""
-    from privacy.accounting import price_text  # loaded already by what was published
+    from privacy.accounting import level_text, price_text  # loaded already by what was published
 
     key = "" if shares.terms.publication is None else f"publication {shares.terms.publication}, "
     groups = counted(len(shares.groups), "group")
     again = f" ({shares.n_paid_before:,} paid for before)" if shares.n_paid_before else ""
     lines = [
         f"published: {key}{groups}{again} at epsilon {price_text(shares.terms.epsilon)}, each count within "
-        f"±{shares.half_width:,} tasks at {shares.terms.level:.0%}; {price_text(shares.spent)} of "
+        f"±{shares.half_width:,} tasks at {level_text(shares.terms.level)}; {price_text(shares.spent)} of "
         f"{price_text(shares.budget)} spent; {folder / 'public.html'}"
     ]
     if shares.n_left_out:

@@ -174,13 +174,13 @@ def _asked(
 
 def _published_sentences(shares: WinShares, folder: Path) -> list[str]:
     """Return lines about what was published, what it cost, and what only the team may know."""
-    from privacy.accounting import price_text  # loaded already by what was published
+    from privacy.accounting import level_text, price_text  # loaded already by what was published
 
     key = "" if shares.terms.publication is None else f"publication {shares.terms.publication}, "
     again = " (paid for before)" if shares.paid_before else ""
     lines = [
         f"published: {key}{len(shares.items):,} items{again} at epsilon {price_text(shares.terms.epsilon)}, "
-        f"each within ±{shares.half_width / 2:g} wins at {shares.terms.level:.0%}; "
+        f"each within ±{shares.half_width / 2:g} wins at {level_text(shares.terms.level)}; "
         f"{price_text(shares.spent)} of {price_text(shares.budget)} spent; {folder / 'public.html'}"
     ]
     if shares.stale:

@@ -117,7 +117,7 @@ def gate(
 
 def _lines(one: CandidateVerdict) -> list[str]:
     """Return the answer about one candidate, in sentences."""
-    from privacy.accounting import exact, price_text  # the ledger's, for this command only
+    from privacy.accounting import level_text  # the ledger's, for this command only
 
     again = ", as answered before" if one.known else ""
     head = f"{one.candidate}: {one.status}{again}; development score {one.development:.3f}"
@@ -129,7 +129,7 @@ def _lines(one: CandidateVerdict) -> list[str]:
     return [
         head,
         f"  report {_down(one.score)}; the true score is at least {_down(one.bound)}, with "
-        f"{price_text(100 * exact(one.level), left=True)}% confidence for all candidates together",
+        f"{level_text(one.level)} confidence for all candidates together",
     ]
 
 

@@ -26,6 +26,7 @@ from flows.stages.ordered_classes import with_cumulative_shares
 from flows.stages.publication import why_no_release
 from flows.tables import arrow_table, numpy_array
 from learners import ClassRatio, learn_ratios, learn_streamed_ratios
+from privacy.accounting import level_text
 from quality import Progress
 from quality.shares import CumulativeShares, cumulative_band, unmixed_shares
 
@@ -55,7 +56,7 @@ def estimate_ratios(run: Run) -> str:
 def ratios_verdict(found: dict[str, Any]) -> str:
     """Say how far to trust the class ratios, from `class_ratios.json`."""
     error, level, strange = found["cross_validated_l1"], found["level"], len(found["not_mixtures"])
-    line = f"cross-validated L1 error {error:.3f}, intervals at {level:.0%}"
+    line = f"cross-validated L1 error {error:.3f}, intervals at {level_text(level)}"
     return line if not strange else f"{line}; {strange} not a mixture of what was seen"
 
 

@@ -36,7 +36,7 @@ from learners import (
     transfer_bound,
 )
 from privacy import BudgetError, GroupPrivacy, Question, Release
-from privacy.accounting import exact, price_text
+from privacy.accounting import exact, level_text, price_text
 
 __all__ = ["ask_holdout", "bound_verdict", "gate_verdict", "model_verdict", "train_privately"]
 
@@ -182,7 +182,7 @@ def bound_verdict(found: dict[str, Any]) -> str:
     best = next(bound for bound in found["bounds"] if bound["name"] == found["least"])
     return (
         f"at most {best['value']:.1%} of new tasks judged unlike the consensus, with "
-        f"{found['level']:.0%} confidence ({best['name']})"
+        f"{level_text(found['level'])} confidence ({best['name']})"
     )
 
 

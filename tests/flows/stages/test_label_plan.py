@@ -17,6 +17,7 @@ from quality import (
     next_labels,
     one_coin_confusion,
     one_coin_dawid_skene,
+    ordinal_crowd,
     plan_labels,
 )
 
@@ -156,6 +157,16 @@ def test_an_aggregator_that_tells_nobody_apart_has_a_plan_too(labels: CrowdLabel
     assert not facts["workers_told_apart"]
     _, facts = planned(labels, one_coin_dawid_skene(labels))
     assert facts["workers_told_apart"]
+
+
+def test_a_crowd_that_grades_is_asked_by_how_each_worker_grades(labels: CrowdLabels) -> None:
+    """The ordinal model has neither matrices nor a coin for each worker, and the plan took all as equal."""
+    crowd = ordinal_crowd(labels)
+    table, facts = planned(labels, crowd)
+    assert facts["workers_told_apart"]
+    right = crowd.right_share()
+    asked = np.unique(np.searchsorted(labels.workers.astype(str), table["worker"].to_pylist()))
+    assert right[asked].min() > right[0] == right[np.diff(labels.worker_start) >= 10].min()
 
 
 def test_a_plan_is_complete_where_everybody_has_labelled_every_task(labels: CrowdLabels) -> None:

@@ -285,3 +285,24 @@ def test_a_pattern_may_stand_below_a_folder_whose_name_looks_like_one(
     assert find_files(folder / "none.csv") == (folder / "none.csv",)
     monkeypatch.chdir(folder)
     assert find_files(Path("**/*.csv")) == (Path("day [1]/labels.csv"), Path("day [2]/labels.csv"))
+
+
+@pytest.mark.parametrize(
+    ("text", "given", "words"),
+    [
+        (b"worker;task;label\nann;t1;yes\n", {"sep": ","}, "column"),
+        (
+            "worker,task,label\nJosé,t1,yes\n".encode("cp1252"),
+            {"encoding": "utf-8"},
+            "not text in utf-8",
+        ),
+    ],
+)
+def test_what_the_user_says_of_a_file_holds_where_it_looks_otherwise(
+    text: bytes, given: dict[str, str], words: str, tmp_path: Path
+) -> None:
+    """A file that is plain by what is said, and not by its looks, was read by its looks."""
+    path = tmp_path / "labels.csv"
+    path.write_bytes(text)
+    with pytest.raises(TableError, match=words):
+        opened(path, tmp_path / "run", **given)

@@ -34,6 +34,15 @@ def test_rows_do_not_depend_on_how_the_bytes_are_cut(cuts: list[int]) -> None:
     assert lines.n_rows == 3
 
 
+@pytest.mark.parametrize("per_second", [1, 10**3, 10**6, 10**9])
+def test_a_time_may_count_seconds_or_parts_of_them(per_second: int) -> None:
+    """Milliseconds read as seconds would make every label a session of its own."""
+    rows = LabelLines("labels.csv").feed(
+        f"worker,task,label,time\nann,1,yes,{1795341600 * per_second}\n".encode()
+    )
+    assert rows.time == [1795341600.0]
+
+
 def test_a_row_without_an_end_of_line_waits_unless_it_is_the_last() -> None:
     lines = LabelLines("labels.csv")
     assert lines.feed(b"worker,task,label\nann,1,ye").worker == []

@@ -27,7 +27,10 @@ QUICK = settings(max_examples=25, deadline=None, derandomize=True)
 
 def confusions(labels: CrowdLabels, **knobs: float) -> np.ndarray:
     found = ordinal_crowd(labels, **knobs)
-    return np.stack([found.confusion_of(worker) for worker in range(labels.n_workers)])
+    every = found.confusion_of(np.arange(labels.n_workers))
+    right = np.einsum("wkk,k->w", every, found.prior)
+    assert found.right_share() == pytest.approx(right, abs=1e-12)
+    return every
 
 
 @QUICK
@@ -79,7 +82,7 @@ def test_a_worker_without_labels_is_the_average_worker(rng: np.random.Generator)
     labels = thresholds(rng)[0].keep_workers(np.arange(40) < 39)
     found = ordinal_crowd(labels)
     assert (found.sharpness[-1], found.leniency[-1], found.extremity[-1]) == (1, 0, 0)
-    assert found.confusion_of(39) == pytest.approx(found.shape)
+    assert found.confusion_of(np.array([39]))[0] == pytest.approx(found.shape)
 
 
 def test_the_result_is_the_same_bytes_on_any_number_of_threads(rng: np.random.Generator) -> None:
