@@ -27,36 +27,12 @@ from privacy.accounting.loss import Loss
 from privacy.query import Part
 
 __all__ = [
-    "MAX_EPSILON",
-    "MAX_SCALE",
-    "NOTHING",
-    "SAFETY",
-    "Account",
-    "Arithmetic",
-    "Cost",
-    "Event",
-    "EventError",
-    "account_from",
-    "as_declared",
-    "check_arithmetic",
-    "check_delta",
-    "check_epsilon",
-    "check_price",
-    "close_kinds",
-    "covering_scale",
-    "double_up",
-    "event_json",
-    "exact",
-    "fits",
-    "is_covered",
-    "is_known",
-    "keep_declared",
-    "level_text",
-    "parse_event",
-    "price_text",
-    "six_digits_down",
-    "six_digits_up",
-]
+    "MAX_EPSILON", "MAX_SCALE", "NOTHING", "SAFETY", "Account", "Arithmetic", "Cost", "Event",
+    "EventError", "account_from", "as_declared", "check_arithmetic", "check_delta", "check_epsilon",
+    "check_price", "close_kinds", "covering_scale", "double_up", "event_json", "exact", "fits",
+    "is_covered", "is_known", "keep_declared", "level_text", "parse_event", "price_text",
+    "six_digits_down", "six_digits_up",
+]  # fmt: skip
 
 Arithmetic: TypeAlias = Literal["exact", "double"]
 """Whether all noise was drawn by its exact law, in integers, or some of it in double precision.
