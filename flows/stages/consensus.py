@@ -163,7 +163,7 @@ def consensus_verdict(found: dict[str, Any]) -> str:
     if gold is not None:
         beside = "labels alone, of all workers," if gold.get("joined") else "with all workers"
         checked = (
-            f"{gold['accuracy']:.1%} right on {gold_tasks(gold)} "
+            f"{gold['accuracy']:.1%} right on {gold_tasks(gold['n'])} "
             f"({gold['low']:.1%} to {gold['high']:.1%}; {beside} {gold['unfiltered']:.1%}, "
             f"majority vote of all {gold['majority_vote']:.1%})"
         )
@@ -181,7 +181,7 @@ def _confidence(found: dict[str, Any]) -> str:
     calibrated = found["confidence"]
     by = f"by {calibrated['n_gold']:,} gold tasks" if calibrated["n_gold"] else "by labels alone"
     if n_used := found.get("gold_used"):
-        by = f"by labels, and 1 for {n_used:,} gold task{'s' * (n_used != 1)}"
+        by = f"by labels, and 1 for {gold_tasks(n_used)}"
     if found.get("by_chance"):
         by += ", yet workers agree no more than by chance"
     elif calibrated.get("hardly_known"):
@@ -326,7 +326,7 @@ def _start(run: Run, found: Aggregated) -> dict[str, Any] | None:
 def _line(facts: dict[str, Any], n_tasks: int) -> str:
     """The stage's line, from its facts."""
     gold, start = facts["gold"], facts["start"]
-    checked = f"; {gold['accuracy']:.1%} right on {gold_tasks(gold)}" if gold else ""
+    checked = f"; {gold['accuracy']:.1%} right on {gold_tasks(gold['n'])}" if gold else ""
     line = f"{n_tasks:,} consensus label{'s' * (n_tasks != 1)}, {_confidence(facts)}{checked}"
     if start is None:
         return line

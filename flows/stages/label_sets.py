@@ -86,7 +86,7 @@ def aggregate_sets(run: Run) -> str:
         }
         | NOT_OF_SETS,
     )
-    exact = f"; {gold['accuracy']:.1%} of {gold_tasks(gold)} exactly right" if gold else ""
+    exact = f"; {gold['accuracy']:.1%} of {gold_tasks(gold['n'])} exactly right" if gold else ""
     return (
         f"{kept.n_tasks:,} sets of {chosen.sum(axis=1).mean():.2f} classes, the least sure class right with "
         f"a mean probability of {sure.mean():.3f}{exact}"
@@ -100,9 +100,9 @@ NOT_OF_SETS: dict[str, Any] = {
 """What `consensus.json` says of one label a task alone."""
 
 
-def gold_tasks(gold: dict[str, Any]) -> str:
-    """Return how many gold tasks judge, in words."""
-    return f"{gold['n']:,} gold task{'s' * (gold['n'] != 1)}"
+def gold_tasks(number: int) -> str:
+    """Return so many gold tasks, in words."""
+    return f"{number:,} gold task{'s' * (number != 1)}"
 
 
 def sets_sentence(found: dict[str, Any]) -> str:
@@ -110,7 +110,7 @@ def sets_sentence(found: dict[str, Any]) -> str:
     gold, checked = found["gold"], unchecked(found)
     if gold is not None:
         checked = (
-            f"{gold['accuracy']:.1%} of {gold_tasks(gold)} exactly right ({gold['low']:.1%} to "
+            f"{gold['accuracy']:.1%} of {gold_tasks(gold['n'])} exactly right ({gold['low']:.1%} to "
             f"{gold['high']:.1%}; with all workers {gold['unfiltered']:.1%}, majority vote "
             f"{gold['majority_vote']:.1%}), macro-F1 {gold['macro_f1']:.3f}"
         )
@@ -126,7 +126,7 @@ def unchecked(found: dict[str, Any]) -> str:
     n_used = found.get("gold_used")
     if not n_used:
         return "no gold tasks to check against"
-    return f"not checked, as the {n_used:,} gold task{'s' * (n_used != 1)} made it"
+    return f"not checked, as the {gold_tasks(n_used)} made it"
 
 
 def _chosen(found: MultiLabelConsensus, n_classes: int) -> Bool[np.ndarray, "tasks classes"]:

@@ -176,10 +176,10 @@ def auto(
     fold is enough, a candidate of :class:`InPasses` is fitted roughly at first, and to the end only if it
     is not far behind then. The labels of a worker who gives one class alone, more often than one in a
     hundred would by chance, are fitted to and not predicted: her name predicts them, whatever the truth.
-    Where nobody's answers tell that anything was learned about workers, the first candidate has nearly all
-    of the weight: the others have theirs times 1 - exp(-z**2 / 2), z being the standard errors by which a
-    candidate's idea of each worker predicts her labels better than the classes' shares do, or than the first
-    candidate's idea, whichever candidate does best.
+    Where nothing seems to be learned about workers, the first candidate has nearly all of the weight: the
+    others have theirs times 1 - exp(-z**2 / 2), z being the standard errors by which the best of all
+    candidates' shares of right labels for each worker predict her labels better than the classes' shares do,
+    or than the first candidate's shares do.
 
     Parameters
     ----------
@@ -361,9 +361,9 @@ def sobered(
 ) -> tuple[Score, ...]:
     """Return scores of which all but the first weigh less where nothing seems to be learned about workers.
 
-    Candidates that know workers predict their labels better than the classes' shares do, or than the first
-    candidate's idea of these workers: `ahead` says by how many nats, `squares` adds up the squares by task.
-    Where none is z standard errors ahead, what they learned is luck, of which they are sure.
+    A candidate that knows workers predicts their labels better than the classes' shares do, or than the
+    first candidate does: `ahead` says by how many nats, `squares` adds up the squares by task. Weights are
+    multiplied by 1 - exp(-z**2 / 2), z being the standard errors by which the best is ahead.
     """
     weight = np.array([score.weight for score in scores])
     if not weight[0]:

@@ -15,7 +15,7 @@ from quality.labels import CrowdLabels, NamedPosterior
 from quality.parallel import kernel
 
 __all__ = [
-    "PSEUDO_LABELS", "answers_given", "constant_workers", "dealt", "folds", "held_of_sizes", "log_by_workers",
+    "answers_given", "constant_workers", "crowd_share", "dealt", "folds", "held_of_sizes", "log_by_workers",
     "log_chances", "log_of_classes", "log_right", "meanings", "meanings_of", "predict_held_out", "right_of",
     "right_shares", "scored_folds",
 ]  # fmt: skip
@@ -164,16 +164,21 @@ def log_by_workers(
     kept = ~out
     total = np.bincount(labels.worker[kept], right[kept], labels.n_workers)
     n_labels = np.bincount(labels.worker[kept], minlength=labels.n_workers)
-    share = right_shares(total, n_labels, labels.n_classes)
+    of_all = crowd_share(total.sum(), n_labels.sum(), labels.n_classes)
+    share = right_shares(total, n_labels, of_all)
     return log_right(right[out], share[labels.worker[out]], labels.n_classes)
 
 
+def crowd_share(right: float, n_labels: int | np.integer, n_classes: int) -> float:
+    """Return a crowd's share of right labels, of which so many are expected; a wrong one stays possible."""
+    return float((right + 1.0) / (n_labels + n_classes))
+
+
 def right_shares(
-    right: Float64[np.ndarray, " workers"], n_labels: Int64[np.ndarray, " workers"], n_classes: int
+    right: Float64[np.ndarray, " workers"], n_labels: Int64[np.ndarray, " workers"], of_all: float
 ) -> Float64[np.ndarray, " workers"]:
-    """Return each worker's share of right labels, two of the crowd's beside her own."""
-    mean = (right.sum() + 1.0) / (n_labels.sum() + n_classes)  # a wrong label stays possible
-    return np.asarray((right + PSEUDO_LABELS * mean) / (n_labels + PSEUDO_LABELS))
+    """Return each worker's share of right labels, two labels of the crowd's share beside her own."""
+    return np.asarray((right + PSEUDO_LABELS * of_all) / (n_labels + PSEUDO_LABELS))
 
 
 def log_right(

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float64, Int, Int16
 
 from quality.aggregation import Result
 from quality.choice.automatic import CANDIDATES, ENOUGH, InPasses, Score, check_choice, hold_out
-from quality.choice.held_out_labels import PSEUDO_LABELS, log_right, right_of
+from quality.choice.held_out_labels import crowd_share, log_right, right_of, right_shares
 from quality.labels import CrowdLabels, NamedPosterior, of_voters
 from quality.many_classes import (
     NamedConsensus,
@@ -118,8 +118,7 @@ def _log_chance(
     out: Bool[np.ndarray, " labels"], right: Float64[np.ndarray, " labels"], n_classes: int
 ) -> Float64[np.ndarray, " held"]:
     """Return the log-probability of each label held out."""
-    n_kept = np.count_nonzero(~out)
-    share = (right[~out].sum() + 1.0) / (n_kept + n_classes)  # a label nobody gives stays possible
+    share = crowd_share(right[~out].sum(), np.count_nonzero(~out), n_classes)
     return log_right(right[out], np.full(np.count_nonzero(out), share), n_classes)
 
 
@@ -138,8 +137,7 @@ def _mixture(parts: list[tuple[float, NamedPosterior]]) -> NamedPosterior:
 def _right(labels: CrowdLabels, posterior: NamedPosterior) -> Float64[np.ndarray, " workers"]:
     """Return each worker's share of right labels, the crowd's beside her own."""
     p = posterior.p[posterior.named.entry]
-    mean = p.mean() if len(p) else 1.0
     n_labels = np.bincount(labels.worker, minlength=labels.n_workers)
-    total = np.bincount(labels.worker, p, labels.n_workers) + PSEUDO_LABELS * mean
-    found: np.ndarray = np.clip(total / (n_labels + PSEUDO_LABELS), 0.0, 1.0)
-    return found
+    total = np.bincount(labels.worker, p, labels.n_workers)
+    found = right_shares(total, n_labels, float(p.mean()) if len(p) else 1.0)
+    return np.asarray(np.clip(found, 0.0, 1.0))

@@ -46,6 +46,7 @@ from quality.choice.automatic import (
 from quality.choice.held_out_labels import (
     answers_given,
     constant_workers,
+    crowd_share,
     dealt,
     held_of_sizes,
     log_chances,
@@ -290,7 +291,8 @@ def _meant(rest: Engine, found: ShardFit) -> Predicting:
     """Return how a candidate predicts labels that are held out."""
     given, right, n_labels = rest.add_up(_answers_given, found[:2])
     meaning = np.mean(meanings_of(given), axis=0)
-    return Predicting(*found[:2], meaning, right_shares(right, n_labels, len(given)))
+    of_all = crowd_share(right.sum(), n_labels.sum(), len(given))
+    return Predicting(*found[:2], meaning, right_shares(right, n_labels, of_all))
 
 
 def _scores_by_shards(
