@@ -43,6 +43,7 @@ __all__ = ["Assessment", "assess"]
 
 Given: TypeAlias = "Frame | str | os.PathLike[str]"
 
+MOST_CELLS = 10**7  # groups * classes^2 of a correction by gold, which has some tables of so many
 KEPT_APART = ("privacy", "model", "gate", "engine", "name", "runs", "state", "input", "keep_runs")
 
 
@@ -60,7 +61,8 @@ class Assessment:
     shares
         A row per group and class: the share of the group's tasks. With a random sample of gold it is
         corrected, and `low` and `high` are the ends of its interval; else it is that of the consensus
-        labels, without an interval.
+        labels, without an interval. So it is where groups * classes^2 exceed 10,000,000, and a verdict
+        says so.
     next_labels
         A row per task, in the order in which another label would help most.
     verdicts
@@ -228,12 +230,13 @@ def _assessment(
     consensus = found.consensus
     next_labels = ResultTable(found.run.read_table("next_labels.parquet"), "next labels")
     report = found.report.read_text(encoding="utf-8")
+    shares, uncorrected = _shares(crowd, consensus, gold_sampling)
     return Assessment(
         _typed(found.workers, types),
         _typed(consensus, types),
-        _typed(_shares(crowd, consensus, gold_sampling), types),
+        _typed(shares, types),
         _typed(next_labels, types),
-        found.verdicts,
+        {**found.verdicts, **({"class shares": uncorrected} if uncorrected else {})},
         report,
     )
 
@@ -248,8 +251,13 @@ def _typed(table: ResultTable, types: Mapping[str, pa.DataType]) -> ResultTable:
     return ResultTable(arrow, table.title)
 
 
-def _shares(crowd: Crowd, consensus: ResultTable, gold_sampling: GoldSampling) -> ResultTable:
-    """Return the class shares of every labelled group: corrected by gold where it is a sample."""
+def _shares(
+    crowd: Crowd, consensus: ResultTable, gold_sampling: GoldSampling
+) -> tuple[ResultTable, str]:
+    """Return the class shares of every labelled group: corrected by gold where it is a sample.
+
+    Where its tables would be too large they are not, and the second value says so.
+    """
     names, group = crowd.labelled_groups()
     classes = crowd.labels.classes
     order = np.argsort(classes, kind="stable")
@@ -262,7 +270,9 @@ def _shares(crowd: Crowd, consensus: ResultTable, gold_sampling: GoldSampling) -
     low = high = np.full(share.shape, np.nan)
     gold = crowd.gold_code()
     known = gold >= 0
-    if gold_sampling != "chosen" and known.any():
+    is_sample = gold_sampling != "chosen" and known.any()
+    fits = counts.size * len(classes) <= MOST_CELLS
+    if is_sample and fits:
         table = np.zeros((len(names), len(classes), len(classes)), dtype=np.int64)
         np.add.at(table, (group[known], label[known], gold[known]), 1)
         corrected = corrected_shares(counts, table)
@@ -275,4 +285,9 @@ def _shares(crowd: Crowd, consensus: ResultTable, gold_sampling: GoldSampling) -
         "low": low.ravel(),
         "high": high.ravel(),
     }
-    return ResultTable(arrow_table(columns), "class shares")
+    uncorrected = (
+        f"The shares of {len(classes):,} classes in {len(names):,} groups are those of the consensus labels: "
+        f"the correction by gold takes at most {MOST_CELLS:,} cells, groups times the square of classes."
+    )
+    words = uncorrected if is_sample and not fits else ""
+    return ResultTable(arrow_table(columns), "class shares"), words

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flows.aggregators import consensus_of
+from flows.aggregators import AGGREGATORS, consensus_of
 from flows.settings import ConsensusSettings
 from learners.genesis import CrowdRecord, Simulation, decide_many
 from quality import encode
@@ -47,7 +47,7 @@ class Crowd:
     goal
         The share of the tasks whose consensus is to be right, in (0, 1).
     tasks, workers, classes
-        At least 1, 2 and 2.
+        Whole numbers, at least 1, 2 and 2.
     spammers
         The share of the workers who answer at random, in [0, 1).
     accuracy
@@ -62,7 +62,7 @@ class Crowd:
     Raises
     ------
     ValueError
-        If a number is out of its range.
+        If a number is out of its range, or there is no such aggregator.
     """
 
     goal: float
@@ -76,6 +76,14 @@ class Crowd:
     aggregator: str = "hierarchical_dawid_skene"
 
     def __post_init__(self) -> None:
+        if self.aggregator not in AGGREGATORS:
+            raise ValueError(
+                f"aggregator must be one of {', '.join(AGGREGATORS)}, got {self.aggregator!r}"
+            )
+        for name in ("tasks", "workers", "classes", "most"):
+            value = getattr(self, name)
+            if not isinstance(value, int | np.integer):
+                raise ValueError(f"{name} must be a whole number, got {name}={value}")
         for name, fits, range_ in (
             ("goal", 0 < self.goal < 1, "in (0, 1)"),
             ("tasks", self.tasks >= 1, ">= 1"),

@@ -31,6 +31,7 @@ from quality import (
     simulate_crowd,
     simulate_multilabels,
 )
+from quality.labels import MAX_CLASSES
 
 if TYPE_CHECKING:
     from learners.genesis import CrowdRecord
@@ -41,6 +42,7 @@ __all__ = [
 ]  # fmt: skip
 
 START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)  # of the first label
+LAST = (datetime.max.replace(tzinfo=UTC) - START).total_seconds()
 GOLD_SHARE = 0.2  # of a simulated crowd's tasks
 DECAY = 0.3  # of wrong grades with each class of distance, where a crowd grades
 CROWD_SETTINGS = """\
@@ -141,7 +143,7 @@ def write_crowd(
 
     Tasks, classes and the labels of `n_workers` are dealt evenly; `strategies` are the adversaries of
     :func:`quality.simulate_crowd`, who are among those workers if each answers alone, and join them if they
-    answer alike. One task of five has gold. With `ordered` the classes are the grades
+    answer alike. One task of five has gold, one at least. With `ordered` the classes are the grades
     1, 2, ..., a wrong one the rarer the farther off, and the settings say so.
 
     Raises
@@ -151,6 +153,8 @@ def write_crowd(
     ValueError
         If a size or a strategy is out of its range, or fewer than three classes are to be ordered.
     """
+    if not 2 <= n_classes <= MAX_CLASSES:
+        raise ValueError(f"classes must be 2 to {MAX_CLASSES:,}, got {n_classes:,}")
     if ordered and not n_classes >= 3:
         raise ValueError(
             f"ordered classes must be 3 or more, got {n_classes}: two have an order always"
@@ -282,6 +286,11 @@ def write_scripted(
             raise ValueError(f"{script.name} must have one recorder, got {len(recorders)}")
         simulation.run()
         record: CrowdRecord = simulation.result(recorders[0])
+        if not record.time.max(initial=0) < LAST:
+            raise ValueError(
+                f"{script.name} must have its labels before the year 10000, got one after "
+                f"{record.time.max():.3g} seconds"
+            )
     except ValueError as error:
         raise SettingsError(str(error)) from None
     _write_record(folder, record, script, seed=seed, force=force)
@@ -330,7 +339,8 @@ def _write_record(
 
 def _gold_tasks(n_tasks: int, rng: np.random.Generator) -> np.ndarray:
     """Draw the tasks that have gold, in their order."""
-    return np.sort(rng.permutation(n_tasks)[: round(GOLD_SHARE * n_tasks)])
+    n_gold = max(round(GOLD_SHARE * n_tasks), 1)  # a gold table has rows
+    return np.sort(rng.permutation(n_tasks)[:n_gold])
 
 
 def _write_files(

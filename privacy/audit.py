@@ -25,7 +25,7 @@ from jaxtyping import Float, Int
 from privacy.accounting import MAX_EPSILON, double_up
 from privacy.ledger import Ledger
 from privacy.mechanism import Interaction, Json, Mechanism, Question
-from privacy.query import ONE_TASK, Part, Query, Unit, check_size, is_whole
+from privacy.query import ONE_TASK, Part, Query, Unit, check_array, check_size, is_whole
 
 __all__ = [
     "AuditBound",
@@ -36,6 +36,7 @@ __all__ = [
     "audit_mechanism",
     "audit_pair",
     "check_claim",
+    "check_numbers",
     "draw_releases",
     "hit_shares",
 ]
@@ -176,6 +177,7 @@ def audit_pair(
     True
     """
     _check_draws(draws)
+    _check_bound(epsilon, level)
     here, there = (first.sample(draws, rng=rng), second.sample(draws, rng=rng))
     losses = []
     for release in (here, there):
@@ -188,6 +190,21 @@ def _check_draws(draws: int) -> None:
     """Raise ValueError unless draws are an integer of 1 or more."""
     if not (is_whole(draws) and draws >= 1):
         raise ValueError(f"draws must be an integer >= 1, got draws={draws}")
+
+
+def _check_bound(epsilon: float, level: float) -> None:
+    """Raise ValueError unless a bound can be computed at this epsilon and this level."""
+    if not 0 <= epsilon <= MAX_EPSILON:
+        raise ValueError(f"epsilon must be in [0, 100], got epsilon={epsilon}")
+    if not 0 < level < 1:
+        raise ValueError(f"level must be in (0, 1), got level={level}")
+
+
+def check_numbers(what: str, value: np.ndarray) -> None:
+    """Raise TypeError unless a value is an array of numbers; the message shows its type alone."""
+    check_array(what, value)
+    if value.dtype.kind not in "biuf":
+        raise TypeError(f"{what} must be real numbers, got an array of {value.dtype}")
 
 
 def check_claim(delta: float) -> None:
@@ -220,10 +237,9 @@ def audit_losses(
     >>> bound.hits, round(bound.least_epsilon(), 2)
     ((90, 10), 1.54)
     """
-    if not 0 <= epsilon <= MAX_EPSILON:
-        raise ValueError(f"epsilon must be in [0, 100], got epsilon={epsilon}")
-    if not 0 < level < 1:
-        raise ValueError(f"level must be in (0, 1), got level={level}")
+    _check_bound(epsilon, level)
+    for loss in (first, second):
+        check_numbers("losses", loss)
     if not (first.ndim == 1 and first.shape == second.shape and first.size >= 1):
         raise ValueError(
             f"draws must be equally many, 1 or more, got {first.shape} and {second.shape}"
@@ -298,7 +314,8 @@ def audit_mechanism(
     TypeError
         If the mechanism has no `log_likelihood`.
     ValueError
-        If the counts have no neighbour, or the claimed delta is not below 1/n.
+        If the counts have no neighbour, the claimed delta is not below 1/n, or the claimed epsilon is
+        above 100; nothing is drawn then.
 
     Notes
     -----
@@ -326,6 +343,7 @@ def audit_mechanism(
     cost = mechanism.event(one).cost()
     if not cost.delta * one.n < 1:
         raise ValueError(f"delta must be < 1/n, got delta={float(cost.delta)}, n={one.n}")
+    _check_bound(float(cost.epsilon), level)  # before draws that take long
     losses = [
         mechanism.log_likelihood(one, drawn) - mechanism.log_likelihood(other, drawn)
         for drawn in (np.array(draw_releases(mechanism, query, draws)) for query in (one, other))
@@ -378,7 +396,7 @@ def draw_releases(
         ledger.open_budget(
             query.dataset,
             unit=query.unit,
-            epsilon=float(cost.epsilon) * 2 + 1,  # surely covers it
+            epsilon=double_up(cost.epsilon),  # the cells are disjoint, and cost as much as one
             delta=double_up(cost.delta),
             n=query.n_records,
         )

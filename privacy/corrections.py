@@ -22,6 +22,7 @@ from privacy.accounting import covering_scale, keep_declared
 from privacy.mechanism import Json, Noise
 from privacy.mechanisms import LatticeLaplace, LatticeLaplaceEvent, LatticeLaplaceLaw
 from privacy.query import (
+    MAX_RECORDS,
     CountsError,
     Part,
     Query,
@@ -31,6 +32,7 @@ from privacy.query import (
     check_array,
     check_classes,
     check_groups,
+    check_unit,
     is_whole,
     task_names,
 )
@@ -113,6 +115,7 @@ def gold_corrections(
     """
     names = tuple(map(str, group_names))
     known = _check(label, gold, group, n_classes, names)
+    check_unit(unit)
     unit.require_local(local)
     if unit is Unit.SUBJECT and apart:
         raise UnitError("unit 'subject' must have all groups together: a subject may be in several")
@@ -128,11 +131,12 @@ def gold_corrections(
     gold_tasks = np.asarray(task_names(tasks, group.size), dtype=np.str_)[known]
     # bound to the gold tasks: the value of as many others is drawn anew
     partition = f"gold:{assignment_digest(group[known], names, gold_tasks)}"
+    rows = np.flatnonzero(known)
+    rows = rows[np.argsort(group[rows], kind="stable")]
+    codes, first = np.unique(group[rows], return_index=True)
     return tuple(
-        _query(label[one], gold[one], n_classes, dataset, unit, l1, Part(partition, name))
-        for code, name in enumerate(names)
-        for one in (known & (group == code),)
-        if one.any()
+        _query(label[one], gold[one], n_classes, dataset, unit, l1, Part(partition, names[code]))
+        for code, one in zip(codes.tolist(), np.split(rows, first[1:]), strict=True)
     )
 
 
@@ -220,7 +224,11 @@ class LatticeCorrection:
         """Draw both vectors; only the ledger calls this."""
         difference, right = _vectors(query)
         shifted = difference + query.n  # counts >= 0 of a public sum, on the same lattice
-        counts = [replace(query, value=one, n=int(one.sum())) for one in (shifted, right)]
+        sizes = query.n * difference.size, query.n
+        counts = [
+            replace(query, value=one, n=n, places=1)
+            for one, n in zip((shifted, right), sizes, strict=True)
+        ]
         noisy, noisy_right = LatticeLaplace(self.epsilon).draw_all(counts, noise)
         return [[entry - query.n for entry in noisy], noisy_right]
 
@@ -240,6 +248,10 @@ def _vectors(query: Query) -> tuple[np.ndarray, np.ndarray]:
     within = (difference >= -query.n) & (difference <= query.n)  # the least integer has no absolute
     if not (within.all() and sum(difference.tolist()) == 0):
         raise CountsError("a difference must add up to 0, and be at most the number of gold tasks")
+    if not query.n * difference.size <= MAX_RECORDS:  # counts of that sum are drawn
+        raise CountsError(
+            f"gold tasks times classes must be at most 2**53, got {query.n} and {difference.size}"
+        )
     if not ((right >= 0).all() and right.sum() == query.n):
         raise CountsError("right and wrong labels must add up to the number of gold tasks")
     if not math.isfinite(query.l1):

@@ -23,6 +23,7 @@ from privacy.query import (
     assignment_digest,
     check_array,
     check_classes,
+    check_unit,
     group_sizes,
     is_whole,
     task_names,
@@ -151,6 +152,7 @@ def count_queries(
     >>> north.value, south.value
     (array([1, 1]), array([0, 1]))
     """
+    check_unit(unit)
     unit.require_local(local)
     if unit is Unit.SUBJECT:
         raise UnitError("unit 'subject' needs to know whose tasks are whose: use subject_counts")

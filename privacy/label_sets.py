@@ -24,6 +24,7 @@ from privacy.query import (
     UnitError,
     assignment_digest,
     check_array,
+    check_unit,
     group_sizes,
     is_whole,
     task_names,
@@ -60,7 +61,8 @@ def bounded_labels(
     if not 0 <= threshold <= 1:
         raise ValueError(f"threshold must be in [0, 1], got threshold={threshold}")
     check_array("probability", probability)
-    if not (probability.ndim == 2 and not np.isnan(probability).any()):
+    numbers = probability.ndim == 2 and probability.dtype.kind in "biuf"
+    if not (numbers and not np.isnan(probability).any()):
         raise ValueError("probability must be a number, not NaN, for each task and class")
     order = np.argsort(-np.asarray(probability, dtype=np.float64), axis=1, kind="stable")
     place = np.argsort(order, axis=1, kind="stable")
@@ -134,6 +136,7 @@ def label_set_counts(
     >>> north.value, north.n, south.value
     (array([1, 0, 1]), 2, array([1, 1, 0]))
     """
+    check_unit(unit)
     unit.require_local(local)
     if unit not in (Unit.CONSENSUS_LABEL, Unit.TASK, Unit.ANSWER):
         raise UnitError(f"counts of sets are for tasks and their answers, got unit '{unit}'")
@@ -149,10 +152,11 @@ def label_set_counts(
         raise CountsError(
             f"tasks must have at most max_labels={max_labels} classes: bound them first"
         )
-    counts = np.zeros((len(names), chosen.shape[1] + 1), dtype=np.int64)
-    np.add.at(counts[:, :-1], group, chosen)
-    places = max_labels * n
-    counts[:, -1] = places - counts[:, :-1].sum(axis=1)
+    task, code = np.nonzero(chosen)
+    width, places = chosen.shape[1] + 1, max_labels * n
+    cell = group[task].astype(np.int64) * width + code
+    counts = np.bincount(cell, minlength=len(names) * width).reshape(-1, width)
+    counts[:, -1] = places - counts.sum(axis=1)
     counts.setflags(write=False)
     digest = assignment_digest(group, names, task_names(tasks, group.size), (str(max_labels),))
     return tuple(

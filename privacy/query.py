@@ -22,6 +22,8 @@ import numpy as np
 from jaxtyping import Int
 
 __all__ = [
+    "MAX_CLASSES",
+    "MAX_RECORDS",
     "ONE_TASK",
     "CountsError",
     "Part",
@@ -38,6 +40,7 @@ __all__ = [
     "check_name",
     "check_releases",
     "check_size",
+    "check_unit",
     "group_sizes",
     "is_text",
     "is_whole",
@@ -268,8 +271,7 @@ class Query:
     def __post_init__(self) -> None:
         check_name("dataset", self.dataset)
         check_name("name", self.name)
-        if not isinstance(self.unit, Unit):
-            raise TypeError(f"unit must be a Unit, got {type(self.unit).__name__}")
+        check_unit(self.unit)
         check_size(self.n)
         if isinstance(self.l1, np.generic):
             object.__setattr__(self, "l1", self.l1.item())
@@ -330,7 +332,8 @@ def partition_of(
     >>> split == partition_of("split", np.array([0, 0, 1]), tasks=["t1", "t2", "t4"])
     False
     """
-    if not name or ":" in name:
+    check_name("name", name)
+    if ":" in name:
         raise ValueError(f"name must be a word without ':', got {name!r}")
     check_array("cell", cell)
     limit = np.iinfo(np.int64).max
@@ -347,6 +350,12 @@ def check_name(what: str, name: str) -> None:
         raise TypeError(f"{what} must be a text, got {type(name).__name__}")
     if not (name and is_text(name)):
         raise ValueError(f"{what} must be a text of characters that is not empty, got {name!r}")
+
+
+def check_unit(unit: object) -> None:
+    """Raise TypeError unless a unit is one; its name as a text is none."""
+    if not isinstance(unit, Unit):
+        raise TypeError(f"unit must be a Unit, got {type(unit).__name__}")
 
 
 def is_text(value: object) -> bool:

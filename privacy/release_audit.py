@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Bool, Float
 
-from privacy.audit import AuditBound, audit_losses, check_claim, hit_shares
+from privacy.audit import AuditBound, audit_losses, check_claim, check_numbers, hit_shares
 
 __all__ = ["audit_releases"]
 
@@ -71,7 +71,9 @@ def audit_releases(
     >>> audit_releases(here, there, epsilon=1.0).refutes(0.5)
     True
     """
-    draws = len(first)
+    for numbers in (first, second):
+        check_numbers("releases", numbers)
+    draws = len(first) if first.ndim else 0
     if not (first.ndim == 2 and first.shape == second.shape and draws >= 2):
         raise ValueError(
             f"releases must be equally many, 2 or more, got {first.shape} and {second.shape}"

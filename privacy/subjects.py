@@ -144,7 +144,7 @@ def subject_counts(
     subject
         Code of each task's subject, the same for all neighbours.
     subject_names
-        One name per subject; they bind a partition to the subjects.
+        One name per subject, all different; they bind a partition to the subjects.
     max_tasks
         The most tasks that a subject has here, an integer >= 1.
 
@@ -193,6 +193,11 @@ def subject_counts(
         raise ValueError(
             f"subject must be one integer code of the {len(subject_names)} named subjects for each task"
         )
+    people = list(map(str, subject_names))
+    if not len(set(people)) == len(people):  # one person under two codes
+        raise ValueError(
+            f"subject_names must be {len(people)} different names; give a subject's tasks one code"
+        )
     if not int(np.bincount(subject).max()) <= max_tasks:
         raise UnitError(
             f"a subject must have at most max_tasks={max_tasks} tasks: bound them first"
@@ -201,11 +206,12 @@ def subject_counts(
     counts = np.bincount(cell, minlength=len(names) * n_classes).reshape(-1, n_classes)
     counts.setflags(write=False)
     l1 = ONE_TASK * max_tasks
-    if np.unique(subject).size != np.unique(np.column_stack([subject, group]), axis=0).shape[0]:
+    member = subject.astype(np.int64) * len(names) + group.astype(np.int64)
+    if np.unique(subject).size != np.unique(member).size:
         return (Query(dataset, "class counts", counts, Unit.SUBJECT, int(n.sum()), l1),)
     bound = [
-        json.dumps([task, str(subject_names[code])])
-        for task, code in zip(task_names(tasks, group.size), subject, strict=True)
+        json.dumps([str(task), people[code]])
+        for task, code in zip(task_names(tasks, group.size), subject.tolist(), strict=True)
     ]
     partition = f"group:{assignment_digest(group, names, tuple(bound))}"
     return tuple(
@@ -267,7 +273,9 @@ class JointLatticeLaplace:
     def draw(self, query: Query, noise: Noise) -> Json:
         """Draw noisy counts of every group; only the ledger calls this."""
         self.event(query)
-        rows = [replace(query, value=row, n=int(row.sum())) for row in np.asarray(query.value)]
+        rows = [
+            replace(query, value=row, n=int(row.sum()), places=1) for row in np.asarray(query.value)
+        ]
         return LatticeLaplace(self.epsilon).draw_all(rows, noise)
 
 

@@ -63,13 +63,24 @@ SURVIVORS: dict[str, str] = {
     "privacy/mechanisms/lattice_laplace.py _marginal: weight > TINY * weight[0]: > becomes >=": (
         "where a law's tail is cut, at 1e-17 of its largest probability"
     ),
+    "privacy/mechanisms/exact_law.py _convolved: one.probability.size * other.probability.size <= "
+    "MAX_PRODUCTS: <= becomes <": "both ways of adding up give the same law",
+    "privacy/mechanisms/lattice_laplace.py _ways: others <= apart: <= becomes <": (
+        "both ways of counting give the same proportion"
+    ),
+    "privacy/mechanisms/partial_sums.py _one_class: REACH * law.scale <= MAX_GRID: <= becomes <": (
+        "how large a grid memory may hold is no promise"
+    ),
+    "privacy/mechanisms/partial_sums.py _one_release: abs(total) <= furthest: <= becomes <": (
+        "a total there is refused as too unlikely in any case"
+    ),
     "privacy/mechanisms/partial_sums.py _one_release: size <= MAX_GRID: <= becomes <": (
         "how large a grid memory may hold is no promise"
     ),
-    "privacy/mechanisms/partial_sums.py _one_release: weight > 1e-18 * weight.max(): > becomes >=": (
+    "privacy/mechanisms/partial_sums.py _Release.first: weight > 1e-18 * weight.max(): > becomes >=": (
         "where a law's tail is cut, at 1e-18 of its largest probability"
     ),
-    "privacy/mechanisms/partial_sums.py _one_release: weight.sum() > UNLIKELY: > becomes >=": (
+    "privacy/mechanisms/partial_sums.py _Release.first: weight.sum() > UNLIKELY: > becomes >=": (
         "no total has that very probability"
     ),
 }

@@ -14,7 +14,7 @@ from flows.choices import LABEL_COLUMNS
 from flows.importers.records import name_in, read_records
 from flows.importers.responses import Response
 from flows.importers.sheet import number_of_seconds, shown
-from flows.tables import AS_FOUND, Reading, TableError, open_table
+from flows.tables import AS_FOUND, Reading, TableError, open_table, refuse_unheeded
 
 __all__ = ["read_jsonl", "read_query", "read_table"]
 
@@ -25,6 +25,7 @@ def read_table(
     path: Path, columns: Mapping[str, str], reading: Reading = AS_FOUND
 ) -> Iterator[Response]:
     """Yield the responses of a table, with seconds where a column has that name or mapping."""
+    refuse_unheeded(reading, (path,))
     table = open_table(path, (), reading)
     named = {role: role for role in LABEL_COLUMNS} | dict(columns)
     time = named.get("seconds", "seconds")

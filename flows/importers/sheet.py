@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from flows.files import open_text
 from flows.importers.responses import SHOWN, readable
-from flows.tables import TableError
+from flows.tables import TableError, plain_table
 
 __all__ = ["Sheet", "number_of_seconds", "open_sheet", "page_seconds", "seconds_between", "shown"]
 
@@ -51,11 +51,12 @@ class Sheet:
         """Return whole columns as text, blank where a cell or a column is missing; read no other."""
         wanted = [name for name in dict.fromkeys(names) if name in self.names]
         try:
-            if self.path.suffix == ".parquet":
+            if self.path.suffix.lower() == ".parquet":
                 table = pq.read_table(self.path, columns=wanted)
             else:
                 table = self._delimited(wanted)
-            text = {n: table[n].cast(pa.string()).fill_null("").to_pylist() for n in wanted}
+            plain = plain_table(table)
+            text = {n: _texts(plain[n], f"{self.file}, column {n}") for n in wanted}
         except (pa.ArrowException, OSError) as error:
             raise TableError(f"{self.file}: {_fault(str(error))}") from None
         if table.num_rows == 0:
@@ -87,7 +88,7 @@ def open_sheet(path: Path, delimiter: str = ",") -> Sheet:
     """Read a table's header; raise TableError if the file is missing or not such a table."""
     with readable(path):
         try:
-            parquet = path.suffix == ".parquet"
+            parquet = path.suffix.lower() == ".parquet"
             names = tuple(pq.read_schema(path).names) if parquet else _header(path, delimiter)
             encoding = "utf-8" if parquet else _encoding(path)
         except (csv.Error, pa.ArrowException) as error:
@@ -136,6 +137,16 @@ def seconds_between(start: str, end: str, form: str | None, where: str) -> float
 def page_seconds(page: float | None, answers: int) -> float | None:
     """Return an even share of the time of a page of tasks; the export has no time of a single one."""
     return None if page is None else page / answers
+
+
+def _texts(column: pa.ChunkedArray, where: str) -> list[str]:
+    """Return a column as text, blank where a cell is missing."""
+    if pa.types.is_nested(column.type):
+        raise TableError(
+            f"{where}: each cell must be a single value, and holds a {column.type}; export it as CSV"
+        )
+    found: list[str] = column.cast(pa.string()).fill_null("").to_pylist()
+    return found
 
 
 def _encoding(path: Path) -> str:

@@ -21,7 +21,7 @@ import numpy as np
 
 from flows.files import write_arrays
 from flows.settings import EngineError, EngineSettings, SettingsError
-from flows.sharding.shards import Mapper, ShardFolder, load_shard
+from flows.sharding.shards import Mapper, ShardFolder, load_shard, read_back
 from quality.aggregation import EMFit, SharedPrior
 from quality.labels import Engine, LocalEngine
 
@@ -159,10 +159,10 @@ def save_fit(path: Path, fit: EMFit) -> None:
 
 
 def load_fit(path: Path) -> EMFit | None:
-    """Return the last state that was written of a fit, or None."""
+    """Return the last state that was written of a fit, or None; EngineError if its file is damaged."""
     if not path.is_file():
         return None
-    with np.load(path, allow_pickle=False) as kept:
+    with read_back(path), path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
         log_likelihood, n_iter, converged = kept["state"].tolist()
         arrays = (kept["prior"], kept["table"], kept["counts"], kept["mass"])
         shared = None

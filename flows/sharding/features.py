@@ -26,7 +26,7 @@ from jaxtyping import Bool, Float, Float64, Int
 from flows.files import write_arrays, write_whole
 from flows.settings import GroupSettings
 from flows.sharding.label_codes import open_tasks
-from flows.sharding.shards import Mapper, read_rows
+from flows.sharding.shards import Mapper, read_back, read_rows
 from flows.tables import (
     Coded,
     ColumnScale,
@@ -74,7 +74,8 @@ class FeatureFolder:
 
     def bags(self) -> tuple[Int[np.ndarray, " groups"], Int[np.ndarray, " groups"]]:
         """Return the number of tasks of each group, and how many of them have labels."""
-        with np.load(self.folder / BAGS, allow_pickle=False) as kept:
+        path = self.folder / BAGS
+        with read_back(path), path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
             return kept["size"], kept["labelled"]
 
     def load(self, tasks: Int[np.ndarray, " _"] | None = None) -> Float[np.ndarray, "_ features"]:
@@ -95,7 +96,8 @@ class FeatureFolder:
 
     def _places(self) -> tuple[Int[np.ndarray, " tasks"], ColumnScale | None]:
         """Return the place of each task's row, and the scale of all rows if they are standardized."""
-        with np.load(self.folder / BAGS, allow_pickle=False) as kept:
+        path = self.folder / BAGS
+        with read_back(path), path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
             scale = ColumnScale(kept["mean"], kept["deviation"]) if self.standardize else None
             return kept["place"], scale
 
@@ -116,7 +118,8 @@ class FeatureFolder:
             return np.memmap(file, dtype=np.float64, mode="r", shape=shape)
 
     def _file(self) -> np.ndarray:
-        whole: np.ndarray = np.load(self.folder / ROWS, mmap_mode="r", allow_pickle=False)
+        with read_back(self.folder / ROWS):
+            whole: np.ndarray = np.load(self.folder / ROWS, mmap_mode="r", allow_pickle=False)
         return whole
 
 
@@ -255,7 +258,9 @@ def open_features(folder: Path) -> FeatureFolder | None:
     """Return the features that `write_features` wrote, or None if there are none."""
     if not (folder / WHOLE_FOLDER).is_file():
         return None
-    return FeatureFolder(folder, **json.loads((folder / WHOLE_FOLDER).read_text(encoding="utf-8")))
+    with read_back(folder / WHOLE_FOLDER):
+        about = json.loads((folder / WHOLE_FOLDER).read_text(encoding="utf-8"))
+        return FeatureFolder(folder, **about)
 
 
 def _reserve(path: Path, shape: tuple[int, int]) -> None:

@@ -17,12 +17,14 @@ import json
 import math
 import os
 import shutil
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from socket import gethostname
 from typing import Any, BinaryIO, Literal, TypeAlias
+from zipfile import BadZipFile
 
 import duckdb
 import numpy as np
@@ -52,7 +54,7 @@ from quality.labels import MAX_CLASSES, CrowdLabels, LabelShard
 
 __all__ = [
     "SHARDS", "Mapper", "ShardFolder", "count_rows", "group_of_shard", "load_shard", "names_alone",
-    "open_shards", "opened", "read_rows", "refuse_hollow_shards", "write_gold", "write_groups",
+    "open_shards", "opened", "read_back", "read_rows", "refuse_hollow_shards", "write_gold", "write_groups",
     "write_shards",
 ]  # fmt: skip
 
@@ -158,6 +160,9 @@ def write_shards(
         shutil.rmtree(folder)
         raise
     found = ShardFolder(folder, n_labels, n_tasks, n_workers, n_classes, tuple(starts))
+    for path in (*found.paths, *(_names_path(folder, column) for column in LABEL_COLUMNS)):
+        with path.open("rb") as file:  # or the file that says they are whole could outlive them
+            os.fsync(file.fileno())
     sizes = {name: getattr(found, name) for name in ("n_labels", "n_tasks", "n_workers")}
     about = json.dumps(sizes | {"n_classes": n_classes, "first_task": starts})
     write_whole(folder / WHOLE_FOLDER, lambda path: path.write_text(about, encoding="utf-8"))
@@ -173,9 +178,10 @@ def count_rows(table: Path) -> int:
 
 
 def open_shards(folder: Path) -> ShardFolder:
-    """Return the shards that `write_shards` wrote."""
-    about = json.loads((folder / WHOLE_FOLDER).read_text(encoding="utf-8"))
-    return ShardFolder(folder, **about | {"first_task": tuple(about["first_task"])})
+    """Return the shards that `write_shards` wrote; EngineError if the file about them is damaged or lost."""
+    with read_back(folder / WHOLE_FOLDER):
+        about = json.loads((folder / WHOLE_FOLDER).read_text(encoding="utf-8"))
+        return ShardFolder(folder, **about | {"first_task": tuple(about["first_task"])})
 
 
 def names_alone(workers: np.ndarray, tasks: np.ndarray, classes: np.ndarray) -> CrowdLabels:
@@ -210,14 +216,19 @@ def group_of_shard(shards: ShardFolder, shard: LabelShard) -> Int[np.ndarray, " 
 
 
 def load_shard(shards: ShardFolder, number: int) -> LabelShard:
-    """Read one shard, with the gold of its tasks."""
-    with opened(shards.folder, shards.store, _shard_name(number)) as file:
-        rows = pq.read_table(file, schema=SCHEMA, use_threads=False)
+    """Read one shard, with the gold of its tasks; EngineError if a file is damaged or lost."""
     first = shards.first_task[number]
     last = [*shards.first_task[1:], shards.n_tasks][number]
-    n_labels = np.bincount(rows.column("task").to_numpy() - first, minlength=last - first)
+    path = shards.paths[number]
+    with read_back(path), opened(shards.folder, shards.store, path.name) as file:
+        rows = pq.read_table(file, schema=SCHEMA, use_threads=False)
+        task = rows.column("task").to_numpy()
+        if not (len(task) and task[0] == first and task[-1] == last - 1):
+            raise ValueError(f"it must hold the tasks {first} to {last - 1}")
+    n_labels = np.bincount(task - first, minlength=last - first)
     gold = np.full(last - first, -1, dtype=np.int16)
     with (
+        read_back(shards.folder / GOLD),
         suppress(FileNotFoundError),
         opened(shards.folder, shards.store, GOLD) as file,
         np.load(file, allow_pickle=False) as known,
@@ -256,11 +267,28 @@ def opened(folder: Path, store: str | None, name: str) -> BinaryIO:
     return found
 
 
+@contextmanager
+def read_back(path: Path) -> Iterator[None]:
+    """Raise EngineError where a file that this run wrote is damaged, or lost while its folder is there."""
+    try:
+        yield
+    except FileNotFoundError:
+        if not path.parent.is_dir():  # a machine that lacks the folder
+            raise
+        raise EngineError(f"{path} is not there any more; begin anew without --resume") from None
+    except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile, zlib.error) as error:
+        what = " ".join(str(error).split())
+        raise EngineError(
+            f"{path} cannot be read and may be damaged ({what}); begin anew without --resume"
+        ) from None
+
+
 def read_rows(folder: Path, store: str | None, name: str, first: int, last: int) -> np.ndarray:
     """Return some rows of an array that lies in a file, which is found as by `opened`; no others are read."""
     if store is None or folder.is_dir():
-        return np.array(np.load(folder / name, mmap_mode="r", allow_pickle=False)[first:last])
-    with opened(folder, store, name) as file:
+        with read_back(folder / name):
+            return np.array(np.load(folder / name, mmap_mode="r", allow_pickle=False)[first:last])
+    with read_back(folder / name), opened(folder, store, name) as file:
         np.lib.format.read_magic(file)
         shape, _, kind = np.lib.format.read_array_header_1_0(file)
         size = kind.itemsize * math.prod(shape[1:])

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     )
     from flows.tables.dialect import AS_FOUND, Reading
     from flows.tables.fetching import fetch
+    from flows.tables.file_formats import refuse_unheeded
     from flows.tables.output_tables import (
         OUTPUT_SUFFIXES,
         inputs_of,
@@ -206,6 +207,7 @@ __all__ = [
     "refuse_hollow",
     "refuse_outside",
     "refuse_undeclared",
+    "refuse_unheeded",
     "refuse_vocabulary",
     "release_memory",
     "result_table",

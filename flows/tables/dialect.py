@@ -36,6 +36,17 @@ DECIMAL = r"\s*[-+]?\d{1,3}(\.?\d{3})*,\d+([eE][-+]?\d+)?\s*"
 THOUSANDS = r"\s*[-+]?\d{1,3}(\.\d{3})+"  # the beginning of a number in groups of three digits
 NUMBER = re.compile(rf"{DECIMAL}|{THOUSANDS}\s*|\s*[-+]?\d+([eE][-+]?\d+)?\s*")
 IN_WORDS = {"\t": "tabs"}  # how a separator is named
+NO_TEXT = {  # how files begin that are no text, with what they are and how their names should end
+    b"\x1f\x8b": ("compressed by gzip", "name it *.csv.gz"),
+    b"\x28\xb5\x2f\xfd": ("compressed by zstd", "unpack it first"),
+    b"\xfd7zXZ": ("compressed by xz", "unpack it first"),
+    b"BZh": ("compressed by bzip2", "unpack it first"),
+    b"\x04\x22\x4d\x18": ("compressed by lz4", "unpack it first"),
+    b"PK\x03\x04": ("a workbook or a zip archive", "name it *.xlsx, or unpack it first"),
+    b"PAR1": ("Parquet", "name it *.parquet"),
+    b'{"': ("JSON", "name it *.json"),
+    b'[{"': ("JSON", "name it *.json"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +140,7 @@ def sniff(path: Path, reading: Reading) -> Dialect:
     """
     with unzipped(path) as file:
         start = file.read(PREFIX)
+    _refuse_no_text(start, path)
     encoding = _encoding_of(start, reading.encoding)
     text = _decoded(start, encoding, path, whole=len(start) < PREFIX)
     above, sep = _above_header(text)
@@ -145,6 +157,13 @@ def sniff(path: Path, reading: Reading) -> Dialect:
     if sep == "," or not _has_decimal_commas(found, rest):
         return found
     return replace(found, decimal=True, grouped=_grouped(rest))
+
+
+def _refuse_no_text(start: bytes, path: Path) -> None:
+    """Raise TableError for the beginning of a file that is no delimited text."""
+    for mark, (kind, way_on) in NO_TEXT.items():
+        if start.startswith(mark):
+            raise TableError(f"{path.name} must be CSV by its name, and is {kind}; {way_on}")
 
 
 def _encoding_of(start: bytes, given: str | None) -> str:
@@ -215,7 +234,7 @@ def _above_header(text: str) -> tuple[int, str | None]:
 
 def _separator_of(body: str, path: Path) -> str:
     """Return the separator by which most rows have as many cells as the header."""
-    best, sep = (0.0, 0), "\t" if ".tsv" in path.suffixes else ","
+    best, sep = (0.0, 0), "\t" if ".tsv" in map(str.lower, path.suffixes) else ","
     for one in SEPARATORS:
         rows = [len(row) for row in _records(body, one)]
         if not rows or rows[0] < 2:

@@ -10,7 +10,7 @@ the SQL of the rows, in the order of the file.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
@@ -32,7 +32,7 @@ from flows.tables.dialect import (
 )
 from flows.tables.refusals import OF_FILE_ALONE, TableError, literal, quote
 
-__all__ = ["FORMATS", "SUFFIXES", "Loaded", "format_of", "is_plain"]
+__all__ = ["FORMATS", "SUFFIXES", "Loaded", "format_of", "is_plain", "refuse_unheeded"]
 
 Columns: TypeAlias = list[tuple[str, str]]  # a file's columns, each with DuckDB's type
 
@@ -47,15 +47,30 @@ class Loaded(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One format: `load` is given a connection, a file, what the user says, and a folder for copies."""
+    """One format: `load` is given a connection, a file, what the user says, and a folder for copies.
+
+    `heeds` are the fields of `Reading` that say how such a file is written.
+    """
 
     load: Callable[[duckdb.DuckDBPyConnection, Path, Reading, Path], Loaded]
     is_plain: Callable[[Path, Reading], bool]
+    heeds: tuple[str, ...] = ()
 
 
 def format_of(path: Path) -> Format:
     """Return the format that the end of a file's name means; other names are read as CSV."""
     return next((form for end, form in FORMATS.items() if path.name.lower().endswith(end)), CSV)
+
+
+def refuse_unheeded(reading: Reading, files: Sequence[Path]) -> None:
+    """Raise TableError if what the user says of how tables are written is heeded for none of the files."""
+    for said, kind in (("sep", "CSV"), ("encoding", "CSV or JSON"), ("sheet", "a workbook")):
+        if getattr(reading, said) is None or any(said in format_of(one).heeds for one in files):
+            continue
+        named = f"{files[0].name} is not" if len(files) == 1 else "no table here is"
+        raise TableError(
+            f"{said} (--{said}, or the key under [input]) must be for {kind}, and {named}; leave it out"
+        )
 
 
 def is_plain(path: Path, reading: Reading) -> bool:
@@ -121,11 +136,25 @@ def _json(
         "GROUP BY key ORDER BY min(row * 100000 + place)"
     )
     names = [row[0] for row in connection.execute(keys).fetchall() if row[0]]
+    _refuse_columns(connection, path, objects, names)
     typed = ", ".join(f"{quote(name)}: 'VARCHAR'" for name in names)
     rows = f"({objects})"
     if names:
         rows = f"read_json({literal(str(file))}, columns={{{typed}}}, {OF_FILE_ALONE})"
     return Loaded([(name, "VARCHAR") for name in names], rows)
+
+
+def _refuse_columns(
+    connection: duckdb.DuckDBPyConnection, path: Path, objects: str, names: Sequence[str]
+) -> None:
+    """Raise TableError if a worker or a task is an object, as where pandas writes a column a key."""
+    for name in {"worker", "task"} & set(names):
+        parts = f"SELECT 1 FROM {objects} WHERE json_type(json, '$.{name}') = 'OBJECT' LIMIT 1"
+        if connection.execute(parts).fetchall():
+            raise TableError(
+                f'{path.name}: the key {name} must hold one value in each record, as in {{"{name}": "...", '
+                '...}, and holds an object; export a record a row (pandas: orient="records")'
+            )
 
 
 def _workbook(
@@ -195,9 +224,9 @@ def _is_plain_text(path: Path, reading: Reading) -> bool:
     return found.is_plain and found == sniff(path, AS_FOUND)
 
 
-CSV = Format(_delimited, _is_plain_text)
-JSON = Format(_json, lambda path, reading: False)
-WORKBOOK = Format(_workbook, lambda path, reading: False)
+CSV = Format(_delimited, _is_plain_text, ("sep", "encoding"))
+JSON = Format(_json, lambda path, reading: False, ("encoding",))
+WORKBOOK = Format(_workbook, lambda path, reading: False, ("sheet",))
 FORMATS: Mapping[str, Format] = {  # by the end of a file's name; other names are read as CSV
     ".csv": CSV,
     ".csv.gz": CSV,

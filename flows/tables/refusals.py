@@ -183,14 +183,15 @@ def text_of_number(column: str, kind: str) -> str:
     """Return SQL of a cell of a type as text; a whole number of a type with a point is without it.
 
     Once a cell is missing, pandas writes whole numbers in such a type: 7 and 7.0 are one worker. Minus zero
-    stays -0.0, as 0 and -0 are two names.
+    stays -0.0, as 0 and -0 are two names. NaN is a missing cell, as in `plain_table`.
     """
     if kind not in BROKEN:
         return f"{column}::VARCHAR"
+    # the bounds that Parquet keeps of a column leave NaN out, and DuckDB decides comparisons by them
     return (
-        f"CASE WHEN {column} = trunc({column}) AND abs({column}) < 2**53 "
+        f"CASE WHEN isnan({column}) THEN NULL WHEN {column} = trunc({column}) AND abs({column}) < 2**53 "
         f"AND NOT ({column} = 0 AND signbit({column})) "
-        f"THEN {column}::BIGINT::VARCHAR ELSE {column}::VARCHAR END"
+        f"THEN try_cast({column} AS BIGINT)::VARCHAR ELSE {column}::VARCHAR END"
     )
 
 

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from flows.files import file_digest, write_whole
 from flows.settings import InputSettings, address_of, is_remote
 from flows.tables.dialect import AS_FOUND, Reading
-from flows.tables.file_formats import SUFFIXES, is_plain
+from flows.tables.file_formats import SUFFIXES, is_plain, refuse_unheeded
 from flows.tables.refusals import TableError, literal, quote, text_of_number
 from flows.tables.text_table import open_table, refuse_missing
 
@@ -130,7 +130,7 @@ def _tables_in(folder: Path) -> tuple[Path, ...]:
 
 
 def _check_is_table(path: Path) -> None:
-    if not (path.is_file() and path.name.endswith(SUFFIXES)):
+    if not (path.is_file() and path.name.lower().endswith(SUFFIXES)):
         raise TableError(
             f"{path} must be a table ({', '.join(SUFFIXES)}); move it away, or name a pattern such "
             f'as "{path.parent / "*.csv"}"'
@@ -165,7 +165,9 @@ class Source:
         """Return a message about rows of the table as one about rows of its files."""
         found = re.match(rf"{re.escape(self.table.name)}, rows? (\d+(?:, \d+)*)", message)
         if not self.parts or found is None:
-            return message.replace(self.table.name, self.name)
+            # not where it is the end of another file's name
+            alone = rf"(?<![\w.-]){re.escape(self.table.name)}"
+            return re.sub(alone, lambda _: self.name, message)
         places = ", ".join(self.place(int(row)) for row in found[1].split(", "))
         return places + message[found.end() :]
 
@@ -248,6 +250,7 @@ def opened_alone(
     Several files have the columns of the first. A fault names the file that it came from.
     """
     files = find_files(path)
+    refuse_unheeded(reading, files)
     columns = needed
     if len(files) > 1:
         first = open_table(files[0], needed, reading)
@@ -417,6 +420,8 @@ def open_sources(inputs: InputSettings, folder: Path, *, key: bytes = b"") -> So
     optional = {"labels": ["kind", *or_else], "gold": or_else, "reference": ["model"]}
     found: dict[str, list[Source]] = {role: [] for role in ROLES}
     digested = []
+    read = [file for role, file in input_files(inputs) if role != "embeddings"]
+    refuse_unheeded(reading_of(inputs), [file for file in read if not is_fetched(file)])
     for role, path in input_paths(inputs):
         files = find_files(path)
         digested += [] if is_fetched(path) else [_digest(role, file, key) for file in files]

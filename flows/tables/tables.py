@@ -42,7 +42,7 @@ from flows.tables.refusals import (
 )
 from flows.tables.text_table import Coded, TextTable, connected, open_table
 from quality import CrowdLabels, RepeatError, conflict_tasks
-from quality.labels import Texts, array_texts, code_texts, places_among, text_array
+from quality.labels import MAX_CLASSES, Texts, array_texts, code_texts, places_among, text_array
 
 __all__ = [
     "Gold", "Reference", "TaskTable", "are_known", "list_tasks", "read_gold", "read_labels",
@@ -187,7 +187,7 @@ def _sound_labels(
     path: Path, classes: Sequence[str] | None, known_tasks: np.ndarray | None
 ) -> CrowdLabels | None:
     """Return the labels of a Parquet file; None where it may have a fault."""
-    coded = parquet_codes(path, LABEL_COLUMNS) if path.suffix == ".parquet" else None
+    coded = parquet_codes(path, LABEL_COLUMNS) if path.suffix.lower() == ".parquet" else None
     if coded is None:
         return None
     try:
@@ -213,6 +213,10 @@ def _labels_of(coded: dict[str, Coded]) -> CrowdLabels:
 
 def _declare(labels: CrowdLabels, classes: np.ndarray) -> CrowdLabels:
     """Return the same labels in the codes of the declared classes, which include those that occur."""
+    if len(classes) > MAX_CLASSES:
+        raise TableError(
+            f"there must be at most {MAX_CLASSES:,} classes, got {len(classes):,} declared; leave some out"
+        )
     order = np.argsort(classes, kind="stable")
     code = order[np.searchsorted(classes, labels.classes, sorter=order)].astype(np.int16)
     return replace(labels, label=code[labels.label], classes=classes)

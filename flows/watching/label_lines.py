@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO
 
 from flows.choices import LABEL_COLUMNS
 from flows.tables import TableError
@@ -27,11 +27,9 @@ TIME, SECONDS = "time", "seconds"
 SEPARATORS = (",", ";", "\t", "|")
 BLOCK = 2**22  # bytes read at a time
 FAR = 1e11  # seconds since 1970 by which the year has five digits
-HEAD = 4096  # bytes by which a file is known again
+HEAD = 4096  # bytes at the beginning, and as many read last, by which a file is known again
 MAX_ROW = BLOCK  # bytes without an end
 NO_TEXT = (b"PAR1", b"PK\x03\x04", b"\x1f\x8b")
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,27 +236,40 @@ class FileTail:
         The file.
     offset
         Bytes that were taken before.
-    head
-        Digest of its beginning then, by which it is known again.
+    head, end
+        Digests of its beginning then, and of what was taken last, by which it is known again. States of
+        earlier versions have no `end`.
 
     Raises
     ------
     TableError
-        If it is a folder, or a file that is shorter than what was taken or begins otherwise.
+        If it is no file, or one that is shorter than what was taken or holds other bytes there.
     """
 
-    def __init__(self, path: Path, *, offset: int = 0, head: str = "") -> None:
+    def __init__(self, path: Path, *, offset: int = 0, head: str = "", end: str = "") -> None:
         if path.is_dir():
             raise TableError(f"{path} is a folder; name the CSV file that grows")
+        if path.exists() and not path.is_file():
+            raise TableError(
+                f"{path} is a pipe or a device; name a file, or - and give the rows on standard input"
+            )
         self.path, self.offset = path, offset
-        with path.open("rb") as file:
+        with self._opened() as file:
             self._start = file.read(min(offset, HEAD))
+            self._end = self._before(file, offset)
         if offset and self.head_at(offset) != head:
+            raise self._another()
+        if end and _digest(self._end) != end:
             raise self._another()
 
     def head_at(self, offset: int) -> str:
         """Return the digest of the beginning of what was taken, as it was when that ended at `offset`."""
-        return blake2b(self._start[:offset], digest_size=16).hexdigest()
+        return _digest(self._start[:offset])
+
+    def end_at(self, offset: int) -> str:
+        """Return the digest of what was taken last, where that ended at `offset`."""
+        with self._opened() as file:
+            return _digest(self._before(file, offset))
 
     def read(self) -> bytes:
         """Return new bytes, at most some megabytes at once; none where it has not grown.
@@ -266,9 +277,10 @@ class FileTail:
         Raises
         ------
         TableError
-            If the file has become shorter, or begins otherwise than it did.
+            If the file is gone, has become shorter, or holds other bytes than it did at its beginning or
+            where it was read last.
         """
-        with self.path.open("rb") as file:
+        with self._opened() as file:
             if file.seek(0, io.SEEK_END) < self.offset:
                 raise TableError(
                     f"{self.path} is shorter than when it was read before: it must only grow; give another "
@@ -277,13 +289,34 @@ class FileTail:
             file.seek(0)
             if file.read(len(self._start)) != self._start:
                 raise self._another()
-            file.seek(self.offset)
+            if self._before(file, self.offset) != self._end:
+                raise self._another()
             data = file.read(BLOCK)
         self.offset += len(data)
         self._start += data[: HEAD - len(self._start)]
+        self._end = (self._end + data)[-HEAD:]
         return data
+
+    def _opened(self) -> BinaryIO:
+        try:
+            return self.path.open("rb")
+        except FileNotFoundError:
+            raise TableError(
+                f"{self.path} does not exist; name the CSV file that grows, which may be empty"
+            ) from None
+
+    @staticmethod
+    def _before(file: BinaryIO, offset: int) -> bytes:
+        """Read the last bytes that end at `offset`, where the file then stands."""
+        size = min(offset, HEAD)
+        file.seek(offset - size)
+        return file.read(size)
 
     def _another(self) -> TableError:
         return TableError(
             f"{self.path} is not the file that was watched: it must only grow; give another --state for it"
         )
+
+
+def _digest(part: bytes) -> str:
+    return blake2b(part, digest_size=16).hexdigest()

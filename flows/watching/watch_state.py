@@ -77,7 +77,8 @@ def reader_of(
         raise TableError(
             f"the state is of {stands['name']}, got {labels.name}; give another --state for it"
         )
-    tail = FileTail(labels, offset=stands.get("offset", 0), head=stands.get("head", ""))
+    known = {key: stands[key] for key in ("offset", "head", "end") if key in stands}
+    tail = FileTail(labels, **known)
     lines = LabelLines(
         labels.name,
         seconds=seconds,
@@ -103,6 +104,7 @@ def read_new(
         "name": tail.path.name,
         "offset": taken,
         "head": tail.head_at(taken),
+        "end": tail.end_at(taken),
         "header": lines.header,
         "n_rows": lines.n_rows,
     }

@@ -27,6 +27,7 @@ __all__ = [
     "class_names",
     "column_names",
     "dense",
+    "label_evidence",
     "shared_names",
 ]
 
@@ -190,11 +191,24 @@ class LabelledBags:
 
     @property
     def evidence(self) -> Float[np.ndarray, " bags"]:
-        """Number of labels that would tell each bag's shares equally well: its points, fewer under noise."""
-        size = self.size.astype(np.float64)
-        if self.noise is None:
-            return size
-        return np.asarray(size / (1 + size * np.trace(self.noise, axis1=1, axis2=2)))
+        """What :func:`label_evidence` says of the bags."""
+        return label_evidence(self.size, self.noise)
+
+
+def label_evidence(
+    size: Int[np.ndarray, " bags"], noise: Float[np.ndarray, "bags classes classes"] | None
+) -> Float[np.ndarray, " bags"]:
+    """Return the number of labels that would tell each bag's shares equally well: fewer under noise.
+
+    Examples
+    --------
+    >>> label_evidence(np.array([4, 9]), None)
+    array([4., 9.])
+    >>> label_evidence(np.array([10]), np.array([[[0.05, -0.05], [-0.05, 0.05]]]))
+    array([5.])
+    """
+    off = 0.0 if noise is None else np.trace(noise, axis1=1, axis2=2)
+    return np.asarray(size / (1 + size * off))
 
 
 def column_names(bag: object) -> tuple[str, ...] | None:

@@ -31,7 +31,9 @@ from learners.class_ratios.simplex_qp import simplex_qp
 
 __all__ = ["BagMean", "BagShares", "Covariances", "MatchedMeans", "MixtureFit", "covariances_of"]
 
-ROUNDS = 4  # of redrawing; more rounds move no end by a hundredth of the interval
+TOWARDS_EQUAL = 2.0  # points of equal shares added where draws begin: at a share of 0 none moves
+FEW = 20  # points of an unlabelled bag that tell its covariance as well as the labelled bags do
+ROUNDS = 4  # of redrawing; more rounds move an end by a hundredth of the interval, of two points by three
 UNSURE = 0.25  # reliability at which an interval of several classes has twice its width
 
 Covariances = Callable[
@@ -66,6 +68,8 @@ class BagMean:
         f, mean over its points of B'k(x).
     error
         Covariance of f from the sampling of these points.
+    size
+        Number of these points; infinite where f is known but for `error`.
 
     Examples
     --------
@@ -76,6 +80,7 @@ class BagMean:
 
     linear: Float[np.ndarray, " classes"]
     error: Float[np.ndarray, "classes classes"]
+    size: float = math.inf
 
     @classmethod
     def of(
@@ -83,7 +88,8 @@ class BagMean:
     ) -> "BagMean":
         """Build from every point's inner products with the labelled bags' means."""
         feature = product @ weights
-        return cls(feature.mean(axis=0), _covariance(feature) / (len(feature) - 1))
+        n = len(feature)
+        return cls(feature.mean(axis=0), _covariance(feature) / (n - 1), float(n))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,6 +113,8 @@ class MatchedMeans:
         Mean inner product of a point with itself, per bag.
     drift
         Shift of a ratio by the square of the noise in a bag's proportions: `NoisyShares.drift`.
+    within
+        Covariance of B'k(x) within classes, of all labelled bags together.
 
     Notes
     -----
@@ -148,6 +156,7 @@ class MatchedMeans:
     gram: Float[np.ndarray, "bags bags"]
     own: Float[np.ndarray, " bags"]
     drift: Float[np.ndarray, "bags classes classes"]
+    within: Float[np.ndarray, "classes classes"]
 
     @classmethod
     def of(
@@ -170,7 +179,7 @@ class MatchedMeans:
         if noise is None:
             return means
         slope = means.slope()
-        point = np.trace(slope @ np.tensordot(size**2 / size.sum(), means.error, 1) @ slope)
+        point = np.trace(slope @ means.within @ slope)
         if point > 0 and noise.any():
             off = np.trace(noise, axis1=1, axis2=2)
             shares = NoisyShares.of(mixture, size / (1 + size * off / point), noise)
@@ -191,14 +200,15 @@ class MatchedMeans:
         """Build with these weights, for exact proportions."""
         size = labelled.size
         hessian, reliability = corrected_class_gram(gram, weights, size, own, dimension)
-        error = [
-            within_class_covariance(covariance, share, hessian) / n
-            for covariance, share, n in zip(
-                covariances(weights), labelled.mixture, size, strict=True
-            )
-        ]
-        still = np.zeros((len(size), *hessian.shape))
-        return cls(weights, hessian, reliability, np.array(error), gram, own, still)
+        within = np.array(
+            [
+                within_class_covariance(covariance, share, hessian)
+                for covariance, share in zip(covariances(weights), labelled.mixture, strict=True)
+            ]
+        )
+        error, still = within / size[:, None, None], np.zeros((len(size), *hessian.shape))
+        pooled = np.average(within, axis=0, weights=size)
+        return cls(weights, hessian, reliability, error, gram, own, still, pooled)
 
     def bag_mean(self, product: Float[np.ndarray, "points bags"]) -> BagMean:
         """Return a bag's mean, from every point's inner products with the labelled bags' means."""
@@ -208,8 +218,10 @@ class MatchedMeans:
         self, bag: BagMean | Float[np.ndarray, "points bags"]
     ) -> Float[np.ndarray, " classes"]:
         """Return the mixture of classes whose mean is nearest to that of a bag."""
-        mean = bag if isinstance(bag, BagMean) else self.bag_mean(bag)
-        return simplex_qp(self.hessian, mean.linear).point
+        return simplex_qp(self.hessian, self._mean_of(bag).linear).point
+
+    def _mean_of(self, bag: BagMean | Float[np.ndarray, "points bags"]) -> BagMean:
+        return bag if isinstance(bag, BagMean) else self.bag_mean(bag)
 
     def slope(self) -> Float[np.ndarray, "classes classes"]:
         """Return J, the ratio's derivative by f if no share is 0: the inverse of H on contrasts."""
@@ -217,9 +229,9 @@ class MatchedMeans:
         inverse = np.linalg.pinv(contrast.T @ self.hessian @ contrast)
         return np.asarray(contrast @ inverse @ contrast.T)
 
-    def expected_error(self, product: Float[np.ndarray, "points bags"]) -> float:
-        """Return the expected L1 error of these points' ratio by the delta method, for shares not near 0."""
-        mean, slope = self.bag_mean(product), self.slope()
+    def expected_error(self, bag: BagMean | Float[np.ndarray, "points bags"]) -> float:
+        """Return the expected L1 error of a bag's ratio by the delta method, for shares not near 0."""
+        mean, slope = self._mean_of(bag), self.slope()
         error = self._error(mean, self.ratio(mean)[None])[0]
         variance = (slope @ error @ slope).diagonal()
         return float(np.sqrt(2 / np.pi * np.maximum(variance, 0.0)).sum())
@@ -242,7 +254,8 @@ class MatchedMeans:
         The latter hold together, each by `level` split between them.
         """
         ratio, nodes = self.ratio(bag), normal_nodes(len(bag.linear))
-        drawn = ratio[None]
+        drawn = (ratio + TOWARDS_EQUAL / bag.size / len(ratio))[None]
+        drawn /= drawn.sum()
         for _ in range(ROUNDS):
             error = self._error(bag, drawn)
             drawn = redrawn_ratios(self.hessian, bag.linear, error, nodes)
@@ -276,7 +289,28 @@ class MatchedMeans:
         combined = np.square(ratio @ self.weights.T)
         moved = np.einsum("bcd,nd->nbc", self.drift, ratio) @ self.hessian
         labelled = np.tensordot(combined, self.error, 1) + moved.swapaxes(1, 2) @ moved
-        return np.asarray(bag.error + labelled)
+        return np.asarray(self._sampling(bag, ratio) + labelled)
+
+    def _sampling(
+        self, bag: BagMean, ratio: Float[np.ndarray, "draws classes"]
+    ) -> Float[np.ndarray, "*draws classes classes"]:
+        """Covariance of f from the sampling of the unlabelled bag.
+
+        Its points, few and often of one class, may show little of it. So what they differ by between classes
+        is taken at r, not at the estimate, and within classes the labelled bags' points count as `FEW` more.
+        """
+        if bag.size == math.inf:
+            return bag.error
+        own = bag.error - self._between(self.ratio(bag)) / (bag.size - 1)
+        lent = FEW / (bag.size - 1 + FEW)
+        within = (1 - lent) * own + lent * self.within / bag.size
+        return np.asarray(within + self._between(ratio) / bag.size)
+
+    def _between(
+        self, ratio: Float[np.ndarray, "*draws classes"]
+    ) -> Float[np.ndarray, "*draws classes classes"]:
+        """Covariance of f between classes, of one point whose class is drawn by the ratio."""
+        return np.asarray(self.hessian @ _of_one_draw(ratio) @ self.hessian)
 
 
 NEGLIGIBLE = 1e-18  # of a squared residual, where squares of features are one: rounding
@@ -296,12 +330,16 @@ class MixtureFit:
     error
         Covariance of mean_i - mu P_i for every bag, mu the class means: what sampling and the noise of
         the proportions put a bag's mean off by.
+    within
+        Covariance of points within classes, of all labelled bags together.
 
     Notes
     -----
     The statistic is ||m - mu r||^2, m the bag's mean. Under the hypothesis and at the bag's ratio,
     m - mu r has expectation zero and the covariance S(r) = cov(m) + sum_i (B r)_i^2 error_i, so that its
     square is distributed as the squares of normals weighted by the eigenvalues of S(r) (`squares_tail`).
+    The bag's own points tell cov(m), and so do the labelled ones, by `within` and the class means. Few points
+    tell hardly anything of it; the more lenient of both counts.
     The r at which both are taken leaves least of ||m - mu r||^2 beyond the labelled bags' part of its
     expectation (the corrected H of `MatchedMeans`): the excess at the true ratio is no less. Where classes
     hardly differ, that r may be far from the true one and S(r) too small, so the most lenient
@@ -330,6 +368,7 @@ class MixtureFit:
     means: MatchedMeans
     mean: Float[np.ndarray, "bags directions"]
     error: Float[np.ndarray, "bags directions directions"]
+    within: Float[np.ndarray, "directions directions"]
 
     @classmethod
     def of(
@@ -349,15 +388,11 @@ class MixtureFit:
 
         means = MatchedMeans.of(labelled, mean @ mean.T, own, covariances)
         centre = mean.T @ means.weights
-        error = [
-            (one - centre @ (np.diag(share) - np.outer(share, share)) @ centre.T) / n
-            for one, share, n in zip(covariance, labelled.mixture, labelled.size, strict=True)
-        ]
+        own_within = np.array(covariance) - centre @ _of_one_draw(labelled.mixture) @ centre.T
+        error = own_within / labelled.size[:, None, None]
         if labelled.noise is not None:
-            error = [
-                one + centre @ c @ centre.T for one, c in zip(error, labelled.noise, strict=True)
-            ]
-        return cls(means, mean, np.array(error))
+            error = error + centre @ labelled.noise @ centre.T
+        return cls(means, mean, error, np.average(own_within, axis=0, weights=labelled.size))
 
     @classmethod
     def of_features(
@@ -377,12 +412,14 @@ class MixtureFit:
         nearest = simplex_qp(self.means.hessian, bag.linear @ centre).point
         for ratio in (nearest, *np.eye(len(nearest))):
             residual = bag.linear - centre @ ratio
-            combined = np.square(self.means.weights @ ratio)
-            spread = np.linalg.eigvalsh(bag.error + np.tensordot(combined, self.error, 1))
+            labelled = np.tensordot(np.square(self.means.weights @ ratio), self.error, 1)
             square = max(0.0, float(residual @ residual) - NEGLIGIBLE)
-            chance = max(chance, squares_tail(np.maximum(spread, 0.0), square))
-            if chance > ENOUGH:
-                break
+            expected = self.within + centre @ _of_one_draw(ratio) @ centre.T
+            for own in (bag.error, expected / bag.size):
+                spread = np.linalg.eigvalsh(own + labelled)
+                chance = max(chance, squares_tail(np.maximum(spread, 0.0), square))
+                if chance > ENOUGH:
+                    return chance
         return chance
 
 
@@ -397,6 +434,13 @@ def covariances_of(products: Sequence[Float[np.ndarray, "_ bags"]]) -> Covarianc
            [-0.25,  0.25]])
     """
     return lambda weights: (_covariance(product @ weights) for product in products)
+
+
+def _of_one_draw(
+    ratio: Float[np.ndarray, "*draws classes"],
+) -> Float[np.ndarray, "*draws classes classes"]:
+    """Covariance of the indicators of a class that is drawn by the ratio."""
+    return np.asarray(ratio[..., None] * (np.eye(ratio.shape[-1]) - ratio[..., None, :]))
 
 
 def _covariance(

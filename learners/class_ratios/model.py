@@ -345,10 +345,11 @@ def learn_ratios(
 
     **Limits.** The level is that of a normal approximation, measured and not proved: tests require 90 %
     intervals to hold the population's ratio 85 to 97 times in 100, with and without noise in the
-    proportions; ``python -m benchmarks.learners.noisy_proportions`` prints their coverage as the noise
-    grows, ``python -m benchmarks.learners.ratio_coverage`` as bags are mixed more alike. Where three or
-    more classes are known from bags mixed alike (`reliability` below one half), intervals are widened by
-    what simulations ask for, up to twice (`MatchedMeans.interval`).
+    proportions, and 82 times at least of bags of 2 to 20 points;
+    ``python -m benchmarks.learners.noisy_proportions`` prints their coverage as the noise grows,
+    ``python -m benchmarks.learners.ratio_coverage`` as bags are mixed more alike. Where three or more
+    classes are known from bags mixed alike (`reliability` below one half), intervals are widened by what
+    simulations ask for, up to twice (`MatchedMeans.interval`).
     A class that looks different from bag to bag is not allowed for.
 
     **Guarantees.** The ratio lies on the simplex and in its interval, if there is one; the interval lies

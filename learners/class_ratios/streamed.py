@@ -11,7 +11,7 @@ array([0.7, 0.3])
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -27,6 +27,7 @@ from learners.class_ratios.bags import (
     check_blocks,
     class_names,
     dense,
+    label_evidence,
 )
 from learners.class_ratios.kernel_matching import KernelMatching, n_landmarks
 from learners.class_ratios.kernels import (
@@ -38,9 +39,9 @@ from learners.class_ratios.kernels import (
     spread_places,
 )
 from learners.class_ratios.matched_means import BagMean, MatchedMeans, MixtureFit
-from learners.class_ratios.mean_matching import parts_left_out
+from learners.class_ratios.mean_matching import errors_left_out, parts_left_out
 from learners.class_ratios.model import ClassRatio, check_ratio_level, matched_ratio
-from learners.class_ratios.trials import Trial
+from learners.class_ratios.trials import RatioMethod, Trial
 
 __all__ = ["Blocks", "StreamedRatioModel", "learn_streamed_ratios"]
 
@@ -104,7 +105,7 @@ class StreamedRatioModel:
     Parameters
     ----------
     trial
-        Errors of kernel mean matching on bags left out of the sample.
+        Errors of kernel mean matching on bags left out, by the means of all rows.
     level
         Confidence of the intervals.
     classes
@@ -221,7 +222,8 @@ def learn_streamed_ratios(
     which beyond 5000 rows is that of the sample and moves a ratio by less than a thousandth of its
     interval, and for the covariances of the bags, which beyond 2^24 numbers are those of so many: with r rows
     of a bag their relative error is a few times sqrt(2 / r). The same blocks give the same bytes, wherever
-    they are worked on.
+    they are worked on. The errors of bags left out are those of all rows, not of the sample that the
+    bandwidth is chosen on.
     **Cost.** Memory for one block, a sample of 2^24 numbers and the landmarks, and 8 bytes for each row of
     one bag while its sample is drawn; for m landmarks m per row and pass. One thread works on a block.
     **Privacy.** As for `learn_ratios`.
@@ -251,7 +253,8 @@ def learn_streamed_ratios(
         features = _RowFeatures(scale, matched, fit_features(points))
         shares = _Shares(sample.mixture, sample.noise, size)
         own = _own_products(points, landmarks, matched, size)
-        means, mean, fit = _matched(passes, shares, features, own)
+        means, mean, covariance, fit = _matched(passes, shares, features, own)
+        trial = _trial_of_all(trial.method, means, shares, covariance)
     names = passes.names if isinstance(passes, LocalBlocks) else None
     return StreamedRatioModel(trial, level, called, features, shares, means, mean, fit, names)
 
@@ -281,12 +284,14 @@ def _matched(
     shares: _Shares,
     features: _RowFeatures,
     own: Float[np.ndarray, " bags"],
-) -> tuple[MatchedMeans, Float[np.ndarray, "bags directions"], MixtureFit]:
+) -> tuple[MatchedMeans, Float[np.ndarray, "bags directions"], list[np.ndarray], MixtureFit]:
     """Match the means of all rows' features: one pass for the means, one for each weighting of the bags.
 
-    The latter is a pass over some rows where there are more than `SAMPLE_CELLS` numbers.
+    The latter is a pass over some rows where there are more than `SAMPLE_CELLS` numbers. Return the means as
+    matched and as they are, every bag's covariance along the class means, and the test of fit.
     """
     total, along = [], []
+    last: list[np.ndarray] = []
     for parts in passes.each(_feature_sums, features.kernels):
         total.append(np.sum([part for part, _ in parts], axis=0))
         along.append(_joined([moments for _, moments in parts]))
@@ -303,15 +308,43 @@ def _matched(
     def covariances(
         weights: Float[np.ndarray, "bags classes"],
     ) -> Iterator[Float[np.ndarray, "classes classes"]]:
+        last.clear()
         for parts in passes.each(_moments, features.along(mean.T @ weights)):
             n, _, scatter = _joined(parts)
-            yield scatter / n
+            last.append(scatter / n)
+            yield last[-1]
 
     means = MatchedMeans.of(shares, mean @ mean.T, own, covariances)
     centres = np.array([centre for _, centre, _ in along])
     spread = [scatter / n for n, _, scatter in along]
     lengths = np.array([np.trace(one) + c @ c for one, c in zip(spread, centres, strict=True)])
-    return means, mean, MixtureFit.of(shares, spread, centres, lengths)
+    return means, mean, last, MixtureFit.of(shares, spread, centres, lengths)
+
+
+def _trial_of_all(
+    method: RatioMethod,
+    means: MatchedMeans,
+    shares: _Shares,
+    covariance: Sequence[Float[np.ndarray, "classes classes"]],
+) -> Trial:
+    """Return the errors on bags left out by the means of all rows: those of a sample's are larger.
+
+    What is expected of them is by the class means of all bags, whose covariance is taken as larger by as
+    much as there are fewer bags.
+    """
+    evidence = label_evidence(shares.size, shares.noise)
+    error = errors_left_out(means.gram[None], shares.mixture, evidence)[0]
+    linear, parts, expected = means.gram @ means.weights, parts_left_out(shares.mixture), []
+    for part in parts:
+        kept = 1 - len(part) / len(linear)
+        fewer = replace(means, error=means.error / kept)
+        for bag in part:
+            n = float(shares.size[bag])
+            expected.append(
+                fewer.expected_error(BagMean(linear[bag], covariance[bag] / (n - 1), n))
+            )
+    weight = evidence[np.concatenate(parts)]
+    return Trial(method, error, float(np.mean(expected)), weight)
 
 
 def _feature_sums(
@@ -356,7 +389,7 @@ def _bag_mean(parts: Sequence[_Moments]) -> BagMean:
     n, mean, scatter = _joined(parts) if parts else (0, np.zeros(0), np.zeros((0, 0)))
     if not n >= 2:
         raise ValueError(f"bag must hold at least 2 points, got {n}")
-    return BagMean(mean, scatter / n / (n - 1))
+    return BagMean(mean, scatter / n / (n - 1), float(n))
 
 
 def _bandwidth(trial: Trial) -> float:

@@ -28,6 +28,7 @@ __all__ = [
     "check_dissimilarities",
     "check_metric",
     "check_points",
+    "check_spread",
 ]
 
 Rows: TypeAlias = Float[np.ndarray, "points features"]
@@ -38,6 +39,8 @@ Metric: TypeAlias = Literal["sqeuclidean", "precomputed"] | Dissimilarity
 
 MAX_COMPLETE = 5000  # points whose pairs are all computed for a callable: 200 MB
 _SYMMETRY = 1e-8
+_ROUNDING = 1e-3  # of the largest value: roots of differences in single precision, far from 0
+_LEAST_SPREAD = 1e-140  # of rows whose squared distances keep their digits
 _BLOCK = 2048  # rows whose sums stay in the cache
 
 
@@ -165,7 +168,20 @@ def between(
             "metric must return finite dissimilarities >= 0, got"
             f" {found[row, column]:g} between row {row} and row {column}"
         )
+    if other is x:
+        _check_function(found)
     return found
+
+
+def _check_function(found: Float[np.ndarray, "rows rows"]) -> None:
+    """Raise ValueError if a function is not symmetric, or not 0 between a row and itself."""
+    largest = found.max(initial=0)
+    gap = float(np.abs(found - found.T).max(initial=0))
+    if not gap <= _ROUNDING * largest:
+        raise ValueError(f"metric must be symmetric, got a largest difference of {gap:g}")
+    own = np.diag(found).max(initial=0)
+    if not own <= _ROUNDING * largest:
+        raise ValueError(f"metric must be 0 between a row and itself, got up to {own:g}")
 
 
 def check_metric(metric: object) -> None:
@@ -207,3 +223,15 @@ def check_points(x: Float[np.ndarray, "points columns"], metric: object) -> None
         raise ValueError(f"x must be finite, got {x[row, column]} at row {row}, column {column}")
     if metric == "precomputed":
         check_dissimilarities(x)
+    elif metric == "sqeuclidean":
+        check_spread(x)
+
+
+def check_spread(x: Float[np.ndarray, "points features"]) -> None:
+    """Raise ValueError where sums of squared distances are beyond what doubles hold."""
+    largest = float(np.ptp(x / 2, axis=0).max(initial=0)) if len(x) else 0.0
+    if not (largest == 0 or _LEAST_SPREAD < largest < 1 / _LEAST_SPREAD):
+        raise ValueError(
+            f"x must have features of ranges between {_LEAST_SPREAD:g} and {1 / _LEAST_SPREAD:g}, got"
+            f" {largest:g} as half of the largest: scale the rows"
+        )

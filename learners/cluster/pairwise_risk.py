@@ -19,6 +19,7 @@ from learners.cluster.dissimilarities import (
     Metric,
     check_dissimilarities,
     check_metric,
+    check_spread,
 )
 from learners.cluster.gap_statistic import Evidence, Selection, check_selection, cluster_number
 from learners.cluster.local_moves import SAMPLE, Partition, learn_partition, refine_partition
@@ -144,6 +145,8 @@ class PairwiseRiskClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self._check(len(x))
         if self.metric == "precomputed":
             check_dissimilarities(x)
+        elif self.metric == "sqeuclidean":
+            check_spread(x)
         rng = np.random.default_rng(self.random_state)
         self._forget_choice()
         n_clusters = self._chosen(x, rng) if self.n_clusters == "auto" else int(self.n_clusters)

@@ -176,6 +176,8 @@ def penalized_risks(
         raise ValueError(f"k_max must be >= 1, got k_max={k_max}")
     if not len(x) >= 4:
         raise ValueError(f"a penalty needs 4 points or more, got {len(x)}")
+    if metric == "sqeuclidean":
+        x = x - x.mean(axis=0)  # far from 0 squared distances lose their digits
     order = rng.permutation(len(x))
     half, rest = order[: len(x) // 2][:MAX_COMPLETE], order[len(x) // 2 :]
     pairs = rest[: len(rest) // 2 * 2].reshape(2, -1)

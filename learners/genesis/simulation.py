@@ -102,7 +102,7 @@ class Simulation:
     def delete(self, path: str) -> None:
         """Remove elements, all below them, and every message that touches them."""
         for found in self.tree.select(path):
-            element = found.element
+            element = _whole(found, "delete")
             if element.parent is None:
                 raise ValueError("the root / must stay, got delete /")
             below = list(element.subtree())
@@ -122,7 +122,7 @@ class Simulation:
         ValueError
             If these are more than 100,000 elements, or the target exists.
         """
-        element = self.tree.one(source).element
+        element = _whole(self.tree.one(source), "copy")
         if sum(1 for _ in element.subtree()) > MAX_COPIED:
             raise ValueError(
                 f"a copy must have at most {MAX_COPIED} elements, got more in {source!r}"
@@ -135,7 +135,7 @@ class Simulation:
 
     def move(self, source: str, target: str) -> None:
         """Give an element another name or parent; its messages stay."""
-        element = self.tree.one(source).element
+        element = _whole(self.tree.one(source), "move")
         parent, name = self.tree.place(target)
         if element.parent is None or parent in list(element.subtree()):
             raise ValueError(f"an element must move out of itself, got {source!r} to {target!r}")
@@ -446,11 +446,13 @@ class Simulation:
     def save(self) -> str:
         """Return a script that makes this simulation anew: elements, fields, messages, graphs, forms.
 
-        What has happened since time 0 is not in it.
+        Functions and variables are in it, but for variables that hold the field of several rows; what has
+        happened since time 0 is not.
         """
         from learners.genesis.script import saved_script  # the writer, for this method only
 
-        return saved_script(self, self._interpreter.definitions())
+        script = self._interpreter
+        return saved_script(self, script.variables, script.definitions())
 
     @classmethod
     def load(cls, text: str, *, rng: np.random.Generator) -> Simulation:
@@ -458,6 +460,13 @@ class Simulation:
         made = cls(rng=rng)
         made.script(text, name="saved")
         return made
+
+
+def _whole(found: Selection, command: str) -> Element:
+    """Return the element of a selection of all its rows; raise ValueError for some of them."""
+    if not found.is_whole:
+        raise ValueError(f"{command} must name a whole element, got some rows, {found}")
+    return found.element
 
 
 def _plain(value: Any) -> Any:

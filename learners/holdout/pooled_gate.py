@@ -67,7 +67,7 @@ class PooledVerdict:
     status
         "agrees" or "overfit".
     gap
-        Training share less holdout share.
+        Training share less holdout share of a month, averaged over the months.
     threshold
         The largest gap that agrees.
     deviation
@@ -108,9 +108,11 @@ def judge_pooled(
     are as good on both, the gap is below the threshold 99 times in 100; where they differ by a tolerance of
     0.1 it is above 9 times in 10 once the deviation is at most 0.023: by the normal law of both samples.
 
-    The deviation is that of two binomial shares of one probability, which both samples together estimate, and
-    of the noise. What is refuted is how the months' models were trained, on average over the months, each
-    weighted by its records; the newest month alone has too few.
+    Months are compared one by one, so that easy months of which more was held out are no gap. A month of N
+    training and n holdout records has weight N n / (N + n): least variance where all are right as often. The
+    deviation is that of two binomial shares of one probability, the months' mean, and of the noise; months
+    that differ deviate less. What is refuted is how the months' models were trained, on average; the newest
+    month alone has too few.
 
     Examples
     --------
@@ -119,13 +121,14 @@ def judge_pooled(
     >>> found.status, round(found.gap, 3), round(found.threshold, 3)
     ('overfit', 0.1, 0.067)
     """
-    _check(tolerance)
-    if len(train.n) != len(holdout.n):
-        raise ValueError(f"months must be as many, got {len(train.n)} and {len(holdout.n)}")
-    n_right, size = sum(train.right) + sum(holdout.right), train.size + holdout.size
-    share = min(1.0, max(0.0, (n_right + SMOOTHING) / (size + 2 * SMOOTHING)))
+    _check(tolerance, train, holdout)
+    weights, size = _weights(train, holdout), train.size + holdout.size
+    months = list(zip(weights, train.right, train.n, holdout.right, holdout.n, strict=True))
+    mean = sum(w * (a + b) / (m + n) for w, a, m, b, n in months)
+    share = min(1.0, max(0.0, (mean * size + SMOOTHING) / (size + 2 * SMOOTHING)))
     deviation = _deviation(share, train, holdout)
-    gap, threshold = train.share - holdout.share, _threshold(deviation, tolerance)
+    gap = sum(w * (a / m - b / n) for w, a, m, b, n in months)
+    threshold = _threshold(deviation, tolerance)
     return PooledVerdict("overfit" if gap > threshold else "agrees", gap, threshold, deviation)
 
 
@@ -142,7 +145,7 @@ def planned_power(
     >>> [round(float(one), 3) for one in planned_power(*sizes)]
     [0.065, 0.932]
     """
-    _check(tolerance)
+    _check(tolerance, train, holdout)
     if not 0 < accuracy < 1:
         raise ValueError(f"accuracy must be in (0, 1), got accuracy={accuracy}")
     deviation = _deviation(accuracy, train, holdout)
@@ -182,14 +185,27 @@ def pooled_error_limit(right: int, n: int, *, half_width: int, level: float) -> 
     return float(upper_limit_at(wrong, n, math.log((1 - level) / 2)))
 
 
-def _check(tolerance: float) -> None:
+def _check(tolerance: float, train: ScoreCounts, holdout: ScoreCounts) -> None:
     if not 0 < tolerance < 1:
         raise ValueError(f"tolerance must be in (0, 1), got tolerance={tolerance}")
+    if len(train.n) != len(holdout.n):
+        raise ValueError(f"months must be as many, got {len(train.n)} and {len(holdout.n)}")
+
+
+def _weights(train: ScoreCounts, holdout: ScoreCounts) -> list[float]:
+    """Weight of each month's gap; they add up to 1."""
+    parts = [m * n / (m + n) for m, n in zip(train.n, holdout.n, strict=True)]
+    total = sum(parts)
+    return [part / total for part in parts]
 
 
 def _deviation(share: float, train: ScoreCounts, holdout: ScoreCounts) -> float:
-    chance = share * (1 - share) * (1 / train.size + 1 / holdout.size)
-    return math.sqrt(chance + train.noise + holdout.noise)
+    """Standard deviation of the weighted gap."""
+    chance, total = share * (1 - share), 0.0
+    for w, m, n in zip(_weights(train, holdout), train.n, holdout.n, strict=True):
+        noise = train.variance / m**2 + holdout.variance / n**2
+        total += w**2 * (chance * (1 / m + 1 / n) + noise)
+    return math.sqrt(total)
 
 
 def _threshold(deviation: float, tolerance: float) -> float:

@@ -250,8 +250,8 @@ class DecisionImage(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self, model: Any, scores: Float[np.ndarray, "rows components"], positive: Any
     ) -> Any:
         """Fit with the given C, or with the best of five folds, ties to the smaller."""
-        if not (self.C == "cv" or (isinstance(self.C, Real) and float(self.C) > 0)):
-            raise ValueError(f"C must be > 0 or 'cv', got C={self.C!r}")
+        if not (self.C == "cv" or (isinstance(self.C, Real) and 0 < float(self.C) < np.inf)):
+            raise ValueError(f"C must be > 0 and finite, or 'cv', got C={self.C!r}")
         self.C_ = 1.0 if self.C == "cv" else float(self.C)
         fewest = int(min(positive.sum(), (~positive).sum()))
         if self.C == "cv" and fewest >= 2:

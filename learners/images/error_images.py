@@ -16,7 +16,8 @@ from jaxtyping import Float, Int, Shaped
 __all__ = ["ErrorImage", "error_image_test"]
 
 MIN_OF_A_KIND = 2  # tasks right, and wrong, that a class needs to be compared
-_CHUNK = 256  # permutations at once
+_CHUNK = 256  # permutations at once, or fewer of very many tasks
+_MAX_DRAWN = 4_000_000  # numbers of these: 100 MB with their order
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,7 +154,8 @@ def _t_values(
     found = np.zeros(x.shape[1])
     found[varies] = t(wrong[:, None].astype(float))[0]
     largest = []
-    for at in range(0, n_permutations, _CHUNK):
-        order = rng.random((n, min(_CHUNK, n_permutations - at))).argsort(axis=0)
+    chunk = min(_CHUNK, max(_MAX_DRAWN // n, 1))
+    for at in range(0, n_permutations, chunk):
+        order = rng.random((n, min(chunk, n_permutations - at))).argsort(axis=0)
         largest.append(np.abs(t((order < n_wrong).astype(float))).max(axis=1, initial=0))
     return found, np.concatenate(largest)

@@ -151,7 +151,9 @@ def _check(features: np.ndarray, believed: np.ndarray, taught: np.ndarray, n_fol
 
 def _within_squares(features: np.ndarray) -> np.ndarray:
     """Return the features, those divided by their largest number whose squares vanish or overflow."""
-    peak = np.maximum(features.max(axis=0), -features.min(axis=0))  # no table of its size is made
+    # no table of its size is made; short floats have no 1e140, and whole numbers may have no sign
+    most, least = (end(axis=0).astype(np.float64) for end in (features.max, features.min))
+    peak = np.maximum(most, -least)
     odd = (peak > 0) & ~((peak > LEAST_PEAK) & (peak < 1 / LEAST_PEAK))
     return features / np.where(odd, peak, 1.0) if odd.any() else features
 
@@ -167,7 +169,8 @@ def _fit(
     if np.unique(label).size < 2:
         return int(label[0]) if label.size else None
     model = make_pipeline(StandardScaler(), LogisticRegression(C=c, max_iter=MAX_ITER, tol=1e-3))
-    x, weight = features[tasks[row]], believed[tasks[row], label]
+    x = features[tasks[row]].astype(np.float64, copy=False)
+    weight = believed[tasks[row], label]
     # a model that is not quite done is judged like any other; the variance of a constant, below 0 by
     # rounding, has no root, and is taken for 1
     with warnings.catch_warnings(), np.errstate(invalid="ignore"):
@@ -189,7 +192,7 @@ def _predict(
     elif isinstance(model, int):
         found[:, model] = 1.0
     else:
-        found[:, model.classes_] = model.predict_proba(features)
+        found[:, model.classes_] = model.predict_proba(features.astype(np.float64, copy=False))
     return (1.0 - FLOOR) * found + FLOOR / n_classes
 
 

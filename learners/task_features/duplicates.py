@@ -26,6 +26,7 @@ BLOCK = 256  # tasks compared with all others at once
 AT_ONCE = 65_536  # pairs whose cosine is computed at once
 FIRST = 16  # principal directions that are looked at before all
 FITTED = 10_000  # tasks that the directions are found from, evenly spread
+LEAST_PEAK = 1e-140  # of a feature: squares of less, and of its inverse, leave the doubles
 FLAT = 1e-12  # spread over size, of a feature that is the same for every task
 ROUNDING = 1e-4  # of single precision
 
@@ -132,16 +133,20 @@ def _unit_rows(
     """Return centred and scaled rows of length 1, and whose they are; average rows are left out."""
     if not features.size:
         return features.astype(np.float32)[:0], np.zeros(0, dtype=np.int64)
-    peak = np.abs(features).max(axis=0)
-    with np.errstate(over="ignore", invalid="ignore"):
-        spread = features.std(axis=0)
-    odd = ~((spread > 0) & (spread < np.inf)) & (peak > 0)
-    if odd.any():  # constant, or of squares that vanish or are too large for a double
+    peak = np.maximum(
+        features.max(axis=0).astype(np.float64), -features.min(axis=0).astype(np.float64)
+    )
+    odd = (peak > 0) & ~((peak > LEAST_PEAK) & (peak < 1 / LEAST_PEAK))
+    if odd.any():
         features = features / np.where(odd, peak, 1.0)
-        peak, spread = np.abs(features).max(axis=0), features.std(axis=0)
+        peak[odd] = 1.0
+    # less the first row: otherwise a constant would differ from the mean of many, which is rounded
+    scaled = features.astype(np.float64) - features[0]
+    scaled -= scaled.mean(axis=0)
+    spread = np.sqrt(np.einsum("tf,tf->f", scaled, scaled) / len(scaled))
     flat = spread <= FLAT * peak  # what is left of a constant is rounding
-    scaled = (features - features.mean(axis=0)) / np.where(flat, np.inf, spread)
-    length = np.sqrt((scaled**2).sum(axis=1))
+    scaled /= np.where(flat, np.inf, spread)
+    length = np.sqrt(np.einsum("tf,tf->t", scaled, scaled))
     place = np.flatnonzero(length > 1e-9)
     return (scaled[place] / length[place, None]).astype(np.float32), place
 

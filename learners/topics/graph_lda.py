@@ -238,14 +238,14 @@ class GraphLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         """Probability that each document's path ends at each concept of the graph."""
         check_is_fitted(self)
         last = self._table.nodes[np.arange(len(self._table.length)), self._table.length - 1]
-        parts = []
+        kept, parts = np.isin(last, self._shown), []
         for _, weights in self._weighed(X):
-            total = log_mean(weights)
+            total = log_mean(weights)[:, kept]  # the others may have all but 1e-308 of the mass
             path = np.exp(total - logsumexp(total, axis=1, keepdims=True))
             found = np.zeros((len(path), self._slots.n_nodes))
-            np.add.at(found.T, last, path.T)
+            np.add.at(found.T, last[kept], path.T)
             parts.append(found[:, self._shown])
-        return _shared_out(np.concatenate(parts))
+        return np.concatenate(parts)
 
     def predict(self, X: Any) -> np.ndarray:
         """Name of the likeliest last concept of each document."""

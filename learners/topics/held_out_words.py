@@ -24,6 +24,7 @@ __all__ = [
 
 N_NODES = 48
 LARGEST_LOG = 700.0  # of the sum of weights
+LEAST_PRIOR = 1e-6  # of each parameter of tau's Beta prior
 MANY_WORDS = 1000  # beyond that a document has 4 nodes for each square root of its words
 
 
@@ -80,6 +81,8 @@ def quadrature(
 
 def check_prior(a: float, b: float) -> None:
     """Raise ValueError where the quadrature's weights are beyond the numbers."""
+    if not min(a, b) >= LEAST_PRIOR:  # below it draws of tau need not end
+        raise ValueError(f"tau_prior must be two numbers >= {LEAST_PRIOR:g}, got ({a:g}, {b:g})")
     if not (a + b - 1) * math.log(2) + betaln(a, b) < LARGEST_LOG:
         raise ValueError(
             f"tau_prior must be less one-sided or smaller, got ({a:g}, {b:g}): it has no quadrature"

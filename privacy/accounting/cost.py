@@ -320,21 +320,24 @@ def event_json(event: Event) -> str:
 def as_declared(field: Field[Any], value: Any) -> Any:
     """Return a dataclass's number, or tuple of them, as its field has it.
 
-    A whole number is a double where the field takes doubles, and NumPy's numbers are Python's: equal
-    prices are one price, however they are written. A whole number that no double holds stays as it is.
+    A whole number is a double where the field takes doubles, and so is a double's text where the field
+    takes no texts; NumPy's numbers are Python's: equal prices are one price, however they are written. A
+    number that no double holds stays as it is.
     """
-    doubles = field.type == "float" or float in (field.type, *get_args(field.type))
+    kinds = (field.type, *get_args(field.type))
+    doubles = "float" in kinds or float in kinds
+    texts = str in kinds
     if isinstance(value, tuple):
-        return tuple(_number(one, doubles=doubles) for one in value)
-    return _number(value, doubles=doubles)
+        return tuple(_number(one, doubles=doubles, texts=texts) for one in value)
+    return _number(value, doubles=doubles, texts=texts)
 
 
-def _number(value: Any, *, doubles: bool) -> Any:
+def _number(value: Any, *, doubles: bool, texts: bool) -> Any:
     own = value.item() if isinstance(value, np.generic) else value
-    if doubles and isinstance(own, int) and not isinstance(own, bool):
-        with suppress(OverflowError):
+    if doubles and isinstance(own, int if texts else int | str) and not isinstance(own, bool):
+        with suppress(OverflowError, ValueError):
             near = float(own)
-            return near if near == own else own
+            return near if exact(near) == exact(own) else own
     return own
 
 

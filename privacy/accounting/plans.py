@@ -140,6 +140,7 @@ class PlannedEvent:
     event: str
 
     def __post_init__(self) -> None:
+        keep_declared(self)
         if type(self.plan) is not int or not 1 <= self.plan < 2**63:
             raise ValueError(f"plan must be the number of an entry, got plan={self.plan}")
         _drawing(self.event)

@@ -98,6 +98,8 @@ def request_of(
     mechanism: Mechanism | Interaction, query: Query, *, key: bytes, plan: int | None = None
 ) -> Request:
     """Return a mechanism's request; raise TypeError if its event is a plan's, or it draws and answers."""
+    if not isinstance(query, Query):  # the sentence shows no value
+        raise TypeError(f"query must be a Query, got {type(query).__name__}")
     event = mechanism.event(query)
     if isinstance(event, PlanEvent | PlannedEvent):
         raise TypeError(

@@ -9,6 +9,8 @@ Fraction(1, 1)
 
 import math
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from numbers import Real
 
 from sqlalchemy import select
 
@@ -120,7 +122,10 @@ def cost_text(cost: Cost, *, left: bool = False) -> str:
 
 
 def limit_of(epsilon: float, delta: float, n: int) -> Cost:
-    """Return a budget's numbers as a cost; raise ValueError where they protect nothing."""
+    """Return a budget's numbers as a cost; raise where they protect nothing or are no numbers."""
+    for what, number in (("epsilon", epsilon), ("delta", delta)):
+        if not isinstance(number, Real | Decimal):
+            raise TypeError(f"{what} must be a number, got {type(number).__name__}")
     if not 0 < epsilon < math.inf:
         raise ValueError(f"epsilon must be > 0 and finite, got epsilon={epsilon}")
     check_size(n)

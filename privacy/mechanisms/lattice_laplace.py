@@ -69,6 +69,7 @@ __all__ = [
 TINY = 1e-17  # probability outside a law's support
 MAX_GRID = 2**24
 MAX_BATCH = 2**20  # geometric draws at a time
+SMALL_BATCH = 2**12  # as many of them take as long as a call
 WORD = 64  # bits of the uniform number drawn at a time
 GUARD = 20  # decimal digits beyond those bits
 MAX_DIGITS = 40  # of one uniform integer: taking them off takes time with their square
@@ -284,12 +285,13 @@ def draw_lattice(
     """Draw independent vectors of two entries or more that add up to zero.
 
     **Guarantees.** P(z) ~ exp(-||z||_1 / scale) over the integer vectors of sum zero, exactly.
-    **Cost.** Of many vectors: less than two geometric draws for each entry, and one uniform integer for
-    `MAX_DIGITS` of them.
+    **Cost.** Of many vectors, or of many entries: less than two geometric draws for each entry on average,
+    and one uniform integer for `MAX_DIGITS` of them.
     """
     mode, found = most_likely(n_classes, scale), []
+    spare = min(3, SMALL_BATCH // n_classes)  # where they cost less than a second call
     while wanted > 0:
-        size = 3 + min(wanted + wanted // 2, MAX_BATCH // n_classes)
+        size = spare + max(1, min(wanted + wanted // 2, MAX_BATCH // n_classes))
         drawn = draw_geometric(noise, scale, size * n_classes)
         gains = np.array(drawn, dtype=np.int64).reshape(size, n_classes)
         total = gains.sum(axis=1).tolist()
@@ -349,12 +351,25 @@ def keeping_bounds(
     digits = GUARD + bits
     down, up = _rounding(digits)
     low, high = _exp_bounds(mode - total, scale, digits)
-    ways, most = (Decimal(math.comb(t + n_classes - 1, n_classes - 1)) for t in (total, mode))
+    ways, most = map(Decimal, _ways(total, mode, n_classes))
     unit = Decimal(2**bits)
     return (
         math.floor(down.multiply(unit, down.multiply(low, down.divide(ways, most)))),
         math.ceil(up.multiply(unit, up.multiply(high, up.divide(ways, most)))),
     )
+
+
+def _ways(total: int, mode: int, n_classes: int) -> tuple[int, int]:
+    """Return integers in the proportion of C(total + c - 1, c - 1) to C(mode + c - 1, c - 1).
+
+    Products of as many factors as the totals are apart, or as there are classes, whichever are fewer.
+    """
+    apart, others = abs(total - mode), n_classes - 1
+    if others <= apart:
+        return math.comb(total + others, others), math.comb(mode + others, others)
+    most = max(total, mode)
+    larger, smaller = math.perm(most + others, apart), math.perm(most, apart)
+    return (larger, smaller) if total == most else (smaller, larger)
 
 
 def _kept(

@@ -19,7 +19,9 @@ variance near 2 (c - 1)^2 / epsilon^2; the sum of k of c lattice draws of scale 
 (array([-6, -7, -7, -6]), array([6, 7, 7, 6]))
 """
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from numbers import Integral
 from typing import TypeAlias
 
@@ -34,6 +36,8 @@ __all__ = ["CountLaw", "cumulative_noise", "partial_sum_variance"]
 
 CountLaw: TypeAlias = LatticeLaplaceLaw | DiscreteLaplaceLaw | DiscreteGaussianLaw
 REACH = 42  # scales of a Laplace law beyond which lies less than 1e-18
+BEYOND = 1e-20  # chance of a sum that a grid may leave out
+STEEPEST = 600.0  # of the exponents of Chernoff's bound, whose exponential is a number
 MAX_GRID = 2**25
 UNLIKELY = 1e-13  # chance of a total at which the transforms' rounding would count
 
@@ -68,7 +72,7 @@ def cumulative_noise(
     each at 1 - (1 - level) / (classes - 1), by Bonferroni's inequality). Nothing but public and
     released numbers is used.
 
-    **Cost.** Two Fourier transforms for each k and law.
+    **Cost.** A Fourier transform for each k and law, of length near the root of the number of classes.
     """
     if not 0 < level < 1:
         raise ValueError(f"level must be in (0, 1), got level={level}")
@@ -83,31 +87,60 @@ def cumulative_noise(
         raise ValueError("laws must be of equally many classes")
     if lattice and total != 0:
         raise ValueError(f"total must be 0 for lattice Laplace noise, got total={total}")
-    beyond, ends = (1 - level) / (laws[0].n_classes - 1), []
-    for n_first in range(1, laws[0].n_classes):
-        value, probability = _partial(laws, n_first, total)
+    n_classes, releases = laws[0].n_classes, [_one_release(law, total) for law in laws]
+    beyond, ends = (1 - level) / (n_classes - 1), np.empty((n_classes - 1, 2), dtype=np.int64)
+    for n_first in range(1, n_classes // 2 + 1):
+        value, probability = _partial(releases, n_first)
         cut, cut_above = (
             int(np.searchsorted(np.cumsum(one_way), beyond / 2, side="right"))
             for one_way in (probability, probability[::-1])
         )
-        ends.append((value[cut], value[-1 - cut_above]))
-    low, high = np.array(ends, dtype=np.int64).T
-    return low, high
+        low, high = value[cut], value[-1 - cut_above]
+        ends[n_first - 1] = low, high
+        ends[-n_first] = total - high, total - low  # the other classes have the rest of the total
+    return ends[:, 0], ends[:, 1]
 
 
 def partial_sum_variance(law: CountLaw, n_first: int) -> float:
     """Return the variance of the noise of the first k classes, where that of all adds up to 0."""
-    value, probability = _partial([law], n_first, 0)
+    value, probability = _partial([_one_release(law, 0)], n_first)
     return float(np.sum(value.astype(np.float64) ** 2 * probability))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Release:
+    """What the laws of all partial sums of one release are made of: one class's law, transformed."""
+
+    n_classes: int
+    total: int
+    reach: int
+    wave: Float[np.ndarray, " frequencies"]
+
+    def first(
+        self, n_first: int
+    ) -> tuple[Int[np.ndarray, " values"], Float[np.ndarray, " values"]]:
+        """Return the law of the noise of the first k classes, by the product of the laws of both sums."""
+        size = 2 * (self.wave.size - 1)
+        value = np.arange(-self.reach, self.reach + 1)
+        one, others = (
+            np.fft.irfft(self.wave**k, size) for k in (n_first, self.n_classes - n_first)
+        )
+        rest = others[(self.total - value) % size]
+        weight = np.maximum(one[value % size], 0.0) * np.maximum(rest, 0.0)
+        if not weight.sum() > UNLIKELY:
+            raise _impossible(self.total)
+        kept = np.flatnonzero(weight > 1e-18 * weight.max())
+        inside = slice(int(kept[0]), int(kept[-1]) + 1)
+        return value[inside], weight[inside] / weight.sum()
+
+
 def _partial(
-    laws: Sequence[CountLaw], n_first: int, total: int
+    releases: Sequence[_Release], n_first: int
 ) -> tuple[Int[np.ndarray, " values"], Float[np.ndarray, " values"]]:
     """Return the law of the noise of the first k classes: values, and their probabilities."""
-    value, probability = _one_release(laws[0], n_first, total)
-    for law in laws[1:]:
-        more, chance = _one_release(law, n_first, 0)
+    value, probability = releases[0].first(n_first)
+    for release in releases[1:]:
+        more, chance = release.first(n_first)
         value = np.arange(value[0] + more[0], value[-1] + more[-1] + 1)
         size = 1 << value.size.bit_length()
         waves = np.fft.rfft(probability, size) * np.fft.rfft(chance, size)
@@ -115,32 +148,45 @@ def _partial(
     return value, probability
 
 
-def _one_release(
-    law: CountLaw, n_first: int, total: int
-) -> tuple[Int[np.ndarray, " values"], Float[np.ndarray, " values"]]:
-    """Return the law for one release, by the product of the laws of both sums."""
+def _one_release(law: CountLaw, total: int) -> _Release:
+    """Transform one class's law on a grid that the sum of all classes does not reach the end of."""
     one = _one_class(law)
-    reach = law.n_classes * (one.size // 2) + abs(total)
+    furthest = _furthest(one, law.n_classes)
+    if not abs(total) <= furthest:
+        raise _impossible(total)
+    reach = furthest + abs(total)
     size = 1 << (2 * reach + 1).bit_length()
     if not size <= MAX_GRID:
-        raise ValueError(f"the noise must be small enough for its exact law, got scale {law.scale}")
-    wave = np.fft.rfft(np.roll(np.pad(one, (0, size - one.size)), -(one.size // 2)))
-    value = np.arange(-reach, reach + 1)
-    first, others = (
-        np.fft.irfft(wave**n_classes, size) for n_classes in (n_first, law.n_classes - n_first)
-    )
-    weight = np.maximum(first[value % size], 0.0) * np.maximum(others[(total - value) % size], 0.0)
-    if not weight.sum() > UNLIKELY:
-        raise ValueError(f"total must be a sum that the noise can have, got {total}")
-    kept = np.flatnonzero(weight > 1e-18 * weight.max())
-    inside = slice(int(kept[0]), int(kept[-1]) + 1)
-    return value[inside], weight[inside] / weight.sum()
+        raise _too_wide(law)
+    # real, as the law is symmetric around its middle, which stands first
+    wave = np.fft.rfft(np.roll(np.pad(one, (0, size - one.size)), -(one.size // 2))).real
+    return _Release(law.n_classes, total, reach, wave)
+
+
+def _furthest(one: Float[np.ndarray, " values"], n_classes: int) -> int:
+    """Return what the sum of as many draws exceeds with a probability below `BEYOND`, by Chernoff's bound."""
+    half = one.size // 2
+    value, least = np.arange(-half, half + 1), float(n_classes * half)
+    for rise in STEEPEST / half * 0.5 ** np.arange(16):
+        growth = math.log(float(np.sum(one * np.exp(rise * value))))
+        least = min(least, (n_classes * growth - math.log(BEYOND)) / rise)
+    return max(half, int(least) + 1)
+
+
+def _impossible(total: int) -> ValueError:
+    return ValueError(f"total must be a sum that the noise can have, got {total}")
+
+
+def _too_wide(law: CountLaw) -> ValueError:
+    return ValueError(f"the noise must be small enough for its exact law, got scale {law.scale}")
 
 
 def _one_class(law: CountLaw) -> Float[np.ndarray, " values"]:
     """Return the law of one class's noise before its sum is known, symmetric around its middle."""
     if isinstance(law, DiscreteGaussianLaw):
         return np.asarray(law.probability)
+    if not REACH * law.scale <= MAX_GRID:
+        raise _too_wide(law)
     reach = int(REACH * law.scale) + 1
     weight = np.exp(-np.abs(np.arange(-reach, reach + 1)) / law.scale)
     return np.asarray(weight / weight.sum())

@@ -35,6 +35,7 @@ from quality.aggregation.consensus import (
     check_em,
     check_smoothing,
     decide,
+    posterior_found,
 )
 from quality.aggregation.dawid_skene_em import (
     DawidSkene,
@@ -67,6 +68,7 @@ from quality.aggregation.majority import (
     WeightedMajority,
     check_weight,
     majority_vote,
+    scaled_weight,
     weighted_majority,
     weights_of_voters,
 )
@@ -139,8 +141,10 @@ __all__ = [
     "one_coin_confusion",
     "one_coin_dawid_skene",
     "penalty_vote",
+    "posterior_found",
     "posterior_of_groups",
     "posterior_of_shard",
+    "scaled_weight",
     "skill_log_odds",
     "start_from",
     "weighted_majority",

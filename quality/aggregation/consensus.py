@@ -27,7 +27,7 @@ from quality.parallel import check_threads, kernel
 
 __all__ = [
     "MAX_CELLS", "TIE", "Consensus", "Result", "check_cells", "check_distributions", "check_em",
-    "check_smoothing", "decide",
+    "check_smoothing", "decide", "posterior_found",
 ]  # fmt: skip
 
 MAX_CELLS = 2**27  # of the workers' confusion matrices: 1 GB, of which a fit holds four
@@ -90,7 +90,7 @@ def decide(
     """Return the likeliest class of each task, the lowest code among equals, and where they tie."""
     if isinstance(posterior, NamedPosterior):
         return posterior.decide()
-    table = np.ascontiguousarray(posterior).view()
+    table = np.ascontiguousarray(posterior, dtype=np.float64).view()
     table.flags.writeable = False  # the kernel is compiled for one kind of array
     label = np.empty(len(table), dtype=np.int16)
     tied = np.zeros(len(table), dtype=np.bool_)
@@ -123,6 +123,25 @@ def check_distributions(posterior: Float[np.ndarray, "tasks classes"]) -> None:
         raise ValueError(f"posterior must be of tasks and 1 class or more, got {posterior.shape}")
     if not (np.all(posterior >= 0) and np.allclose(posterior.sum(axis=1), 1)):
         raise ValueError("posterior must hold rows of probabilities adding up to 1, got others")
+
+
+def posterior_found(
+    fitted: object, n_tasks: int, n_classes: int, what: str
+) -> Float64[np.ndarray, "tasks classes"]:
+    """Return the posterior of what a caller's own aggregator returns; raise ValueError unless it is sound.
+
+    `what` names the aggregator. Kernels do not look whether a task or a class is there.
+    """
+    posterior: Any = getattr(fitted, "posterior", None)
+    shape = n_tasks, n_classes
+    if not (isinstance(posterior, np.ndarray) and posterior.shape == shape):
+        is_table = isinstance(posterior, np.ndarray)
+        came = posterior.shape if is_table else f"a {type(fitted).__name__} without one"
+        raise ValueError(f"{what} must return a posterior of shape {shape}, got {came}")
+    if not (np.all(posterior >= 0) and np.allclose(posterior.sum(axis=1), 1)):
+        raise ValueError(f"{what} must return rows of probabilities adding up to 1, got others")
+    table: np.ndarray = posterior.astype(np.float64, copy=False)
+    return table
 
 
 def check_cells(n_workers: int, n_answers: int, n_truths: int) -> None:

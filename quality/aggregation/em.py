@@ -96,8 +96,8 @@ class EMStart:
 
     **Guarantees.** Workers and classes are matched by name, whatever their codes. Those that the
     earlier fit did not have start as under the majority vote; those that the new table does not
-    have are left out. A fit that had settled, and starts from itself on the same labels, has
-    settled again after two iterations.
+    have are left out. A fit that starts from itself on the same labels goes on with its next iteration;
+    one that had settled commonly has settled again after two.
 
     Examples
     --------

@@ -19,7 +19,7 @@ from quality.labels import CrowdLabels, voters
 from quality.parallel import kernel
 
 __all__ = [
-    "MajorityVote", "WeightedMajority", "check_weight", "majority_vote", "weight_shares",
+    "MajorityVote", "WeightedMajority", "check_weight", "majority_vote", "scaled_weight", "weight_shares",
     "weighted_majority", "weights_of_voters",
 ]  # fmt: skip
 
@@ -170,9 +170,7 @@ def weight_shares(
     n_classes: int,
 ) -> Float64[np.ndarray, "tasks classes"]:
     """Return the share of each task's weight that each class has; `cell` is task * classes + class."""
-    # the largest weight is 1: sums neither overflow nor vanish
-    scaled = weight.astype(np.float64) / max(float(weight.max(initial=0.0)), np.finfo(float).tiny)
-    support = np.bincount(cell, scaled[worker], minlength=n_tasks * n_classes)
+    support = np.bincount(cell, scaled_weight(weight)[worker], minlength=n_tasks * n_classes)
     support = support.reshape(n_tasks, n_classes).astype(np.float64)  # int if empty
     total = support.sum(axis=1, keepdims=True)
     uniform = np.full_like(support, 1.0 / n_classes)
@@ -180,11 +178,18 @@ def weight_shares(
     return share
 
 
+def scaled_weight(weight: Float[np.ndarray, " workers"]) -> Float64[np.ndarray, " workers"]:
+    """Return weights of which the largest is 1: sums of them neither overflow nor vanish."""
+    largest = max(float(weight.max(initial=0.0)), np.finfo(float).tiny)
+    scaled: np.ndarray = weight.astype(np.float64) / largest
+    return scaled
+
+
 def check_weight(labels: CrowdLabels, weight: Float[np.ndarray, " voters"]) -> None:
     """Raise ValueError unless `weight` is one finite number of at least 0 per worker."""
     if not (weight.dtype.kind == "f" and weight.shape == (labels.n_workers,)):
         raise ValueError(
-            f"weight must be {labels.n_workers} numbers, one per worker, "
+            f"weight must be {labels.n_workers} floating-point numbers, one per worker, "
             f"got {weight.dtype} of shape {weight.shape}"
         )
     if not ((weight >= 0) & (weight < np.inf)).all():
@@ -194,7 +199,7 @@ def check_weight(labels: CrowdLabels, weight: Float[np.ndarray, " voters"]) -> N
 def weights_of_voters(
     weight: Float[np.ndarray, " workers"], groups: Int[np.ndarray, " workers"]
 ) -> Float64[np.ndarray, " workers"]:
-    """Return the mean weight of each worker's group, in its voter's place."""
+    """Return the mean weight of each worker's group, in its voter's place; the largest worker's is 1."""
     voter = voters(groups)
-    total, size = (np.bincount(voter, part, len(voter)) for part in (weight, None))
+    total, size = (np.bincount(voter, part, len(voter)) for part in (scaled_weight(weight), None))
     return total / np.maximum(size, 1)

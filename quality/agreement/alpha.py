@@ -135,6 +135,10 @@ def alpha_by_class(
     check_level(level)
     tasks = np.flatnonzero(np.diff(labels.task_start))
     asked = np.arange(labels.n_classes) if codes is None else codes
+    if not (asked.dtype.kind in "iu" and asked.ndim == 1):
+        raise ValueError(
+            f"codes must be a row of whole numbers, got {asked.dtype} of shape {asked.shape}"
+        )
     if not np.isin(asked, np.arange(labels.n_classes)).all():
         raise ValueError(
             f"codes must be of classes, from 0 to {labels.n_classes - 1}, got {asked.min()} to {asked.max()}"
@@ -275,7 +279,11 @@ def class_values(
         if metric == "interval":
             raise ValueError("the metric interval needs values, a number for each class")
         return np.arange(labels.n_classes, dtype=np.float64)
-    numbers = np.asarray(values, dtype=np.float64)
+    try:
+        given = np.asarray(values)
+        numbers = np.asarray([] if given.dtype.kind in "cmM" else given, dtype=np.float64)
+    except (ValueError, TypeError, OverflowError):  # lists in lists, texts, 10 ** 400
+        numbers = np.empty(0)
     if numbers.shape != (labels.n_classes,) or not np.isfinite(numbers).all():
         raise ValueError(f"values must be {labels.n_classes} finite numbers, one for each class")
     return numbers

@@ -30,6 +30,7 @@ from quality.aggregation import (
     mace,
     majority_vote,
     one_coin_dawid_skene,
+    posterior_found,
     weighted_majority,
 )
 from quality.argument_types import check_arguments
@@ -199,8 +200,8 @@ def auto(
     Raises
     ------
     ValueError
-        If there is no candidate or a parameter is out of its range; a LabelError where workers and classes
-        are too many for confusion matrices.
+        If there is no candidate, one returns no distribution over the classes for each task, or a parameter
+        is out of its range; a LabelError where workers and classes are too many for confusion matrices.
 
     Notes
     -----
@@ -233,8 +234,11 @@ def auto(
     labels = labels.merge_workers(groups)
     check_cells(labels.n_workers, labels.n_classes, labels.n_classes)
 
+    def found_by(fitted: Consensus) -> np.ndarray:
+        return posterior_found(fitted, labels.n_tasks, labels.n_classes, "every candidate")
+
     def predict(out: np.ndarray, fitted: Consensus) -> tuple[np.ndarray, np.ndarray]:
-        posterior = fitted.posterior
+        posterior = found_by(fitted)
         return predict_held_out(labels, out, posterior), right_of(labels, posterior)
 
     scores, n_held_out, begins = hold_out(labels, candidates, predict, n_folds, enough, progress)
@@ -244,7 +248,7 @@ def auto(
     for name, weight in weighing.items():
         begins(name)
         fitted = candidates[name](labels)
-        posterior += weight * fitted.posterior
+        posterior += weight * found_by(fitted)
         if name == best:
             result = fitted
     posterior /= posterior.sum(axis=1, keepdims=True)  # the weights add up to 1 but for rounding

@@ -62,6 +62,34 @@ def _both_ways(pair: np.ndarray, values: np.ndarray, n_workers: int) -> sp.csr_m
     return sp.csr_matrix(entries, shape=(n_workers, n_workers))
 
 
+def _rows_of(
+    members: list[int], table: sp.csr_matrix
+) -> tuple[
+    Int[np.ndarray, " entries"], Int64[np.ndarray, " entries"], Float64[np.ndarray, " entries"]
+]:
+    """Return the other worker, the place of the member and the value of every entry of some rows.
+
+    SciPy's slices of columns take room and time for every worker there is.
+    """
+    start, end = table.indptr[members], table.indptr[np.add(members, 1)]
+    size = (end - start).astype(np.int64)
+    place = np.repeat(np.arange(len(members)), size)
+    at = np.arange(len(place)) + np.repeat(start - (np.cumsum(size) - size), size)
+    return table.indices[at], place, table.data[at]
+
+
+def _inside(
+    core: list[int], table: sp.csr_matrix
+) -> tuple[Float64[np.ndarray, " members"], Int64[np.ndarray, " members"]]:
+    """Return what each of some members, who ascend, has with the others, added up, and with how many."""
+    column, place, value = _rows_of(core, table)
+    found = np.minimum(np.searchsorted(core, column), len(core) - 1)
+    own = np.asarray(core)[found] == column
+    return np.bincount(place[own], value[own], len(core)), np.bincount(
+        place[own], minlength=len(core)
+    )
+
+
 def _joined(
     pair: np.ndarray, z: np.ndarray, table: sp.csr_matrix, n_active: int
 ) -> list[list[int]]:
@@ -77,7 +105,8 @@ def _joined(
         mine, its = parts.get(one, [one]), parts.get(other, [other])
         if len(mine) + len(its) > max(2.0, MAX_SHARE * n_active):
             continue
-        between = table[mine][:, its].data
+        column, _, near = _rows_of(mine, table)
+        between = near[at[column] == other]
         if between.sum() > LINK * np.sqrt(len(between)) and between.mean() > ALIKE * z[place]:
             parts.pop(other, None)
             parts[one] = mine + its
@@ -96,13 +125,11 @@ def _core(
     least = np.sqrt(2.0 * np.log(n_active / FALSE_ALARM))
     core = sorted(members)
     while len(core) > 2:
-        inside = table[core][:, core]
-        total, met = np.asarray(inside.sum(axis=1)).ravel(), np.diff(inside.indptr)
+        total, met = _inside(core, table)
         evidence = total / np.sqrt(np.maximum(met, 1))
         weakest = int(evidence.argmin())
         if evidence[weakest] > least:
-            mass = np.asarray(sizes[core][:, core].sum(axis=1)).ravel()
-            excess = np.asarray(shares[core][:, core].sum(axis=1)).ravel() / np.maximum(mass, 1.0)
+            excess = _inside(core, shares)[0] / np.maximum(_inside(core, sizes)[0], 1.0)
             weakest = int(excess.argmin())
             if excess[weakest] > 0.5 * np.delete(excess, weakest).mean():
                 break
@@ -115,8 +142,8 @@ def _stands_out(
     n_active: int,
 ) -> bool:  # fmt: skip
     """Whether a group's evidence and its excess are enough."""
-    inside = table[core][:, core].data
-    evidence = inside.sum() / 2.0 / np.sqrt(max(len(inside) / 2.0, 1.0))
+    total, met = _inside(core, table)
+    evidence = total.sum() / 2.0 / np.sqrt(max(met.sum() / 2.0, 1.0))
     least = np.sqrt(2.0 * (log_subsets(n_active, len(core)) - np.log(FALSE_ALARM)))
-    excess = float(shares[core][:, core].sum()) / max(float(sizes[core][:, core].sum()), 1.0)
+    excess = _inside(core, shares)[0].sum() / max(_inside(core, sizes)[0].sum(), 1.0)
     return bool(evidence > least and excess > MIN_EXCESS)

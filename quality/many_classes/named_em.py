@@ -162,11 +162,11 @@ def mace_of_named(
     belief, stop = _first_belief(named, truth, known), Stop()
     while stop.n_iter < max_iter and not stop.converged:
         habit.learn(belief.p[named.entry])
-        guessed = habit.chance()
-        log_odds = np.log((guessed + habit.know[labels.worker]) / guessed)
+        log_guessed, log_given = habit.log_chances()
+        log_odds = log_given - log_guessed
         log_p = np.bincount(named.entry, log_odds, len(named.code))
         belief, log_likelihood = _bayes(named, prior, log_p, truth, known)
-        settled = float(log_likelihood[labelled].sum() + np.log(guessed).sum())
+        settled = float(log_likelihood[labelled].sum() + log_guessed.sum())
         stop = stop.after(settled, tol, labels.n_labels)
         tell(stop.n_iter)
     n_known = np.bincount(labels.worker, habit.known(belief.p[named.entry]), n_workers)
@@ -204,6 +204,14 @@ class _Habits:
         """Return the chance that each label was guessed."""
         guessed: np.ndarray = self.guess[self.worker] * self.habit[self.cell]
         return guessed
+
+    def log_chances(self) -> tuple[Float64[np.ndarray, " labels"], Float64[np.ndarray, " labels"]]:
+        """Return logarithms: of the chance that each label was guessed, and of its chance if it is right.
+
+        In logarithms, because a guess may be less likely than the least number.
+        """
+        log_guessed = np.log(self.guess)[self.worker] + np.log(self.habit)[self.cell]
+        return log_guessed, np.logaddexp(np.log(self.know)[self.worker], log_guessed)
 
     def known(self, p: Float64[np.ndarray, " labels"]) -> Float64[np.ndarray, " labels"]:
         """Return the chance that each label was given because it was known."""

@@ -11,7 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int, Int16
 
-from quality.aggregation import MAX_CELLS, Result, check_weight, weights_of_voters
+from quality.aggregation import (
+    MAX_CELLS,
+    Result,
+    check_weight,
+    scaled_weight,
+    weights_of_voters,
+)
 from quality.labels import CrowdLabels, NamedClasses, NamedPosterior, fits_table, name_classes
 from quality.matching import conflict_graph, conflict_tasks, semi_matching
 
@@ -132,8 +138,7 @@ def weighted_of_named(
         )  # the others have no say in it
         weight = weights_of_voters(weight, groups)
     named = name_classes(labels)
-    scaled = weight.astype(np.float64) / max(float(weight.max(initial=0.0)), np.finfo(float).tiny)
-    support = np.bincount(named.entry, scaled[labels.worker], len(named.code))
+    support = np.bincount(named.entry, scaled_weight(weight)[labels.worker], len(named.code))
     return as_consensus(_shares(named, support.astype(np.float64)))  # int if empty
 
 

@@ -53,7 +53,7 @@ def to_networkx(
     ModuleNotFoundError
         If networkx is not installed.
     ValueError
-        If `found` is not of these labels.
+        If `found` shows that it is of other labels: by its sizes, or nodes put on who did not give them.
 
     Notes
     -----
@@ -111,6 +111,11 @@ def _add_conflicts(
     if found is not None:
         _check_length("assigned", found.assigned, len(nodes), "label nodes")
         _check_length("load", found.load, labels.n_workers, "workers")
+        own = edges.indices == np.repeat(found.assigned, np.diff(edges.indptr))
+        if np.count_nonzero(own) < len(nodes):
+            raise ValueError(
+                "found must be of these labels: it puts label nodes on workers who did not give them"
+            )
         for name, load in zip(names, _plain(found.load), strict=True):
             graph.nodes[name]["load"] = load
     for node in nodes:
@@ -124,9 +129,9 @@ def _add_conflicts(
 def _label_nodes(labels: CrowdLabels) -> Iterator[tuple[str, Any, Any]]:
     """Yield the label nodes in the order of the conflict graph's rows: by task, then class."""
     tasks, classes = _plain(labels.tasks), _plain(labels.classes)
-    counts = labels.counts()
     for task in np.flatnonzero(conflict_tasks(labels)).tolist():
-        for code in np.flatnonzero(counts[task]).tolist():
+        given = labels.label[labels.task_start[task] : labels.task_start[task + 1]]
+        for code in np.unique(given).tolist():
             yield LABEL, tasks[task], classes[code]
 
 

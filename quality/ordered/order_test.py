@@ -109,6 +109,8 @@ def order_fit(labels: CrowdLabels) -> OrderFit:
 
     **Cost.** O(tasks * classes).
     """
+    if labels.n_classes < 2:
+        return OrderFit(labels.classes, np.zeros(0), np.zeros(0))
     count = labels.counts().astype(np.float64)
     n_labels = count.sum(axis=1)
     count, n_labels = count[n_labels > 1], n_labels[n_labels > 1]
@@ -140,7 +142,7 @@ def _chances(
     disagree in e (k - 1) (2 - k e) of all pairs. Added up over all pairs across a boundary.
     """
     k = len(share)
-    root = np.sqrt(max(1.0 - disagreement * k / max(k - 1, 1), 0.0))
+    root = np.sqrt(max(1.0 - disagreement * k / (k - 1), 0.0))
     each = min((1.0 - root) / k, float(share.min()))
     below, above = np.cumsum(share)[:-1], np.cumsum(share[::-1])[-2::-1]
     n_below = np.arange(1, k)

@@ -131,7 +131,7 @@ def ordinal_crowd(
     Parameters
     ----------
     labels
-        The crowd's labels; two classes or more.
+        The crowd's labels; of one class or more.
     loss
         What a wrong answer costs, which decides `label`; the posterior does not depend on it.
     anchor
@@ -154,7 +154,7 @@ def ordinal_crowd(
     ValueError
         If a parameter is out of its range, or gold is not one class code per task.
     LabelError
-        If there are more than 200 classes.
+        If there are no classes, or more than 200.
 
     Notes
     -----
@@ -259,6 +259,8 @@ def _check(
         raise ValueError(f"anchor must be > 0 and finite, got anchor={anchor}")
     check_em(max_iter, tol, threads)
     check_table(labels.n_tasks, labels.n_classes, labels.n_labels)
+    if not labels.n_classes:
+        raise LabelError("ordered classes must be 1 or more, got none: no labels", column="classes")
     if labels.n_classes > MAX_CLASSES:
         raise LabelError(
             f"ordered classes must be at most {MAX_CLASSES}, got {labels.n_classes:,}; put grades "

@@ -130,8 +130,10 @@ def plan_labels(
     (array(['ann', 'bob'], dtype='<U3'), array([2, 1]), array([0.495, 0.079]))
     """
     check_posterior(labels, posterior)
+    posterior = posterior.astype(np.float64, copy=False)  # equals are equal to 12 decimals
     confusion = _some_confusion(labels, posterior) if confusion is None else confusion
     capacity = _check_plan(labels, confusion, budget, per_worker, per_task)
+    confusion = confusion.astype(np.float64, copy=False)
     entropy = posterior_entropy(posterior)
     plan = _greedy(labels, posterior, entropy, confusion, capacity, budget, per_task)
     return LabelPlan(

@@ -206,7 +206,7 @@ def posterior_entropy(
     rows = posterior.reshape(-1, posterior.shape[-1])
     entropy = np.empty(len(rows))
     for first in range(0, len(rows), AT_ONCE):
-        some = rows[first : first + AT_ONCE]
+        some = rows[first : first + AT_ONCE].astype(np.float64, copy=False)
         log_p = np.log(some, out=np.zeros(some.shape), where=some > 0)
         entropy[first : first + AT_ONCE] = -(some * log_p).sum(axis=-1)
     found: np.ndarray = np.maximum(entropy, 0.0).reshape(posterior.shape[:-1])

@@ -99,6 +99,7 @@ def response_times(labels: CrowdLabels, seconds: Float[np.ndarray, " labels"]) -
     """
     if seconds.shape != (labels.n_labels,):
         raise ValueError(f"seconds must have shape {(labels.n_labels,)}, got {seconds.shape}")
+    seconds = seconds.astype(np.float64, copy=False)
     known = ~np.isnan(seconds)
     if not np.all((seconds[known] >= 0) & np.isfinite(seconds[known])):
         raise ValueError("seconds must be >= 0 and finite, or NaN where unknown, got others")

@@ -29,20 +29,13 @@ from quality.reputation.penalties import (
     soft_penalty,
     tally_shares,
     unit_shares,
+    worker_share,
 )
 
 __all__ = [
-    "Filtered",
-    "LosingWorkers",
-    "Removals",
-    "ShrinkingCrowd",
-    "filter_workers",
-    "labels_left",
-    "removal_limit",
-    "remove_highest",
-    "tally_agreed",
-    "why_refused",
-]
+    "Filtered", "LosingWorkers", "Removals", "ShrinkingCrowd", "Standing", "filter_workers", "labels_left",
+    "removal_limit", "remove_highest", "tally_agreed", "why_refused",
+]  # fmt: skip
 
 
 class ShrinkingCrowd:
@@ -60,6 +53,7 @@ class ShrinkingCrowd:
         self._unit = unit_shares(labels)
         self._share: np.ndarray | None = None  # see tally_shares; from the first call on
         self._agreed: np.ndarray | None = None  # labels that are the majority's; likewise
+        self._standing: Standing | None = None
         self.n_labels = np.diff(labels.worker_start)
 
     def table(self) -> CrowdLabels:
@@ -89,20 +83,34 @@ class ShrinkingCrowd:
         self._tally(tasks, -1)
         self.keep[worker] = False
         self._tally(tasks, 1)
+        if self._standing is not None:
+            self._standing.changed(tasks, self.labels)
+
+    def highest(self, judged: Bool[np.ndarray, " workers"]) -> tuple[int, float]:
+        """Return who of those judged has the highest soft penalty, by the filter's rule, and what it is."""
+        if self._standing is None:
+            self._standing = Standing(self._shares(), self._agreeing(), self.n_labels)
+        return self._standing.highest(judged)
 
     def soft_penalty(self) -> Float64[np.ndarray, " workers"]:
         """Return :func:`quality.soft_penalty` of the workers left."""
-        if self._share is None:
-            (self._share,) = share_sums(self.labels, self.keep)
-        return mean_share(self._share)
+        return mean_share(self._shares())
 
     def agreement(self) -> Float64[np.ndarray, " workers"]:
         """Return the share of each worker's labels that the majority of those left gave."""
+        return shares_of(self._agreeing(), self.n_labels)
+
+    def _shares(self) -> Int64[np.ndarray, "workers 3"]:
+        if self._share is None:
+            (self._share,) = share_sums(self.labels, self.keep)
+        return self._share
+
+    def _agreeing(self) -> Int64[np.ndarray, " workers"]:
         if self._agreed is None:
             self._agreed = np.zeros(self.labels.n_workers, dtype=np.int64)
             tasks = np.arange(self.labels.n_tasks, dtype=np.int32)
             tally_agreed(self._agreed, tasks, 1, self.labels, self.keep)
-        return shares_of(self._agreed, self.n_labels)
+        return self._agreed
 
     def _tally(self, tasks: Int32[np.ndarray, " chosen"], sign: int) -> None:
         """Add what these tasks say about the workers left to the sums in use, or take it away."""
@@ -171,8 +179,77 @@ def _tally_agreed(agreed, tasks, sign, task_start, worker, label, keep, n_same) 
 
 
 TIE = 1e-12  # penalties closer than this are equal: rounding must not choose a worker
+BLOCK = 1024  # workers, of whom the highest is known
+
+
+class Standing:
+    """Who goes next by soft penalty: the highest of each block of workers, found anew where one has changed.
+
+    It looks into the sums that the remover keeps: the tally of shares, and labels that are the majority's.
+    """
+
+    def __init__(self, share: np.ndarray, agreed: np.ndarray, n_labels: np.ndarray) -> None:
+        self._about = share, agreed, n_labels.astype(np.int64)
+        self._stale = np.ones(-(-len(n_labels) // BLOCK), dtype=np.bool_)
+        self._most, self._first = np.zeros(len(self._stale)), np.zeros(len(self._stale), np.int64)
+
+    def changed(
+        self, tasks: Int32[np.ndarray, " chosen"], labels: CrowdLabels | LabelShard
+    ) -> None:
+        """Take down that those who have labels of these tasks have changed."""
+        _mark(self._stale, tasks, labels.task_start, labels.worker)
+
+    def highest(self, judged: Bool[np.ndarray, " workers"]) -> tuple[int, float]:
+        """Return who of those judged goes next, to be judged no more, and her penalty; 0 if none has any."""
+        worker = int(_highest(judged, *self._about, self._stale, self._most, self._first))
+        if worker < 0:
+            return worker, 0.0
+        self._stale[worker // BLOCK] = True
+        return worker, float(worker_share(self._about[0], worker))
+
+
+@kernel
+def _mark(stale, tasks, task_start, worker) -> None:
+    for at in range(len(tasks)):
+        for row in range(task_start[tasks[at]], task_start[tasks[at] + 1]):
+            stale[worker[row] // BLOCK] = True
+
+
+@kernel
+def _highest(judged, share, agreed, n_labels, stale, most, first) -> int:
+    """Return the worker who goes next, after a look at the blocks that have changed."""
+    for block in range(len(stale)):
+        if stale[block]:
+            stale[block], most[block] = False, 0.0
+            for worker in range(block * BLOCK, min((block + 1) * BLOCK, len(judged))):
+                if judged[worker]:
+                    most[block] = max(most[block], worker_share(share, worker))
+            first[block] = _first(block, most[block], judged, share, agreed, n_labels)
+    highest, found = max(most), -1
+    for block in range(len(stale) if highest > 0.0 else 0):
+        if most[block] >= highest - TIE:
+            one = first[block]
+            if most[block] < highest:  # among equals of another block its own may not be the first
+                one = _first(block, highest, judged, share, agreed, n_labels)
+            if found < 0 or agreed[one] / n_labels[one] < agreed[found] / n_labels[found]:
+                found = one
+    return found
+
+
+@kernel
+def _first(block, penalty, judged, share, agreed, n_labels) -> int:
+    """Return who in a block goes first of those who have this penalty; -1 if nobody is judged."""
+    found = -1
+    for worker in range(block * BLOCK, min((block + 1) * BLOCK, len(judged))):
+        if not (judged[worker] and worker_share(share, worker) >= penalty - TIE):
+            continue
+        if found < 0 or agreed[worker] / n_labels[worker] < agreed[found] / n_labels[found]:
+            found = worker
+    return found
+
 
 Penalty = Callable[[CrowdLabels], Num[np.ndarray, " workers"]]
+Highest = Callable[[], tuple[int, float]]  # who has the highest penalty, and what it is
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -284,10 +361,9 @@ def filter_workers(
     if penalty is hard_level:
         _remove_highest_level(removals, crowd, limit)
     elif penalty is soft_penalty:
-        remove_highest(removals, crowd.soft_penalty, limit)
+        remove_highest(removals, lambda: crowd.highest(removals.judged), limit)
     else:
-        # not kept up to date, but of a table of the workers left
-        remove_highest(removals, lambda: _called(penalty, crowd.table(), removals.judged), limit)
+        remove_highest(removals, _highest_by(penalty, removals, crowd), limit)
     return removals.filtered(getattr(penalty, "__name__", "penalty").replace("_", " "), limit)
 
 
@@ -315,11 +391,8 @@ class LosingWorkers(Protocol):
     keep: np.ndarray
     n_labels: np.ndarray
 
-    def soft_penalty(self) -> np.ndarray:
-        """Return the soft penalty of the workers left."""
-
-    def agreement(self) -> np.ndarray:
-        """Return the share of each worker's labels that the majority of those left gave."""
+    def highest(self, judged: np.ndarray) -> tuple[int, float]:
+        """Return who of those judged has the highest soft penalty, by the filter's rule, and what it is."""
 
     def refusal(self, worker: int, min_labels_per_task: int) -> str:
         """Return why this worker cannot go; empty if she can."""
@@ -369,15 +442,31 @@ class Removals:
         )
 
 
-def remove_highest(
-    state: Removals, value: Callable[[], Float64[np.ndarray, " workers"]], limit: int
-) -> None:
+def remove_highest(state: Removals, highest: Highest, limit: int) -> None:
     """Remove the worker with the highest penalty until so many are gone or nobody has one."""
-    now = value()
-    while len(state.removed) < limit and state.judged.any() and now[state.judged].max() > 0:
-        worker = _worst(state.crowd, now, state.judged)
-        if state.remove(worker, float(now[worker])) and len(state.removed) < limit:
-            now = value()
+    while len(state.removed) < limit and state.judged.any():
+        worker, penalty = highest()
+        if not penalty > 0:
+            return
+        state.remove(worker, penalty)
+
+
+def _highest_by(penalty: Penalty, state: Removals, crowd: ShrinkingCrowd) -> Highest:
+    """Return what finds the highest by a caller's penalty, of a table of the workers left."""
+    known: dict[int, np.ndarray] = {}  # by the number of removals: a refusal changes none
+
+    def highest() -> tuple[int, float]:
+        gone = len(state.removed)
+        if gone not in known:
+            known.clear()
+            known[gone] = _called(penalty, crowd.table(), state.judged)
+        value, judged = known[gone], state.judged
+        worst = np.flatnonzero(judged & (value >= value[judged].max() - TIE))
+        # ties as the guarantee says
+        worker = worst[0] if len(worst) == 1 else worst[np.argmin(crowd.agreement()[worst])]
+        return int(worker), float(value[worker])
+
+    return highest
 
 
 def _remove_highest_level(state: Removals, crowd: ShrinkingCrowd, limit: int) -> None:
@@ -409,15 +498,3 @@ def removal_limit(
         "exactly one of n_workers and fraction must be given, "
         f"got n_workers={n_workers}, fraction={fraction}"
     )
-
-
-def _worst(
-    crowd: LosingWorkers,
-    value: Float64[np.ndarray, " workers"],
-    judged: Bool[np.ndarray, " workers"],
-) -> int:
-    """The judged worker with the highest penalty; ties as the guarantee says."""
-    worst = np.flatnonzero(judged & (value >= value[judged].max() - TIE))
-    if len(worst) == 1:
-        return int(worst[0])
-    return int(worst[np.argmin(crowd.agreement()[worst])])

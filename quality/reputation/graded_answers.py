@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float64, Int16, Int32, Int64
 
 from quality.argument_types import check_arguments
-from quality.labels import CrowdLabels
+from quality.labels import CrowdLabels, LabelError
 from quality.parallel import kernel
 from quality.reputation.honest_population import (
     N_GRID,
@@ -34,6 +34,7 @@ N_STEPS = 8  # from workers to truth and back
 FIRST_DECAY = 0.5  # of wrong grades with distance, before any is seen
 LEAST_LAW = 1e-9  # of a distance that is never met
 AT_ONCE = 16  # chances whose product is no smaller than the least number
+MAX_CLASSES = 1_000  # the law of distance has tables of their square
 SEEN = 1.0  # wrong labels at each distance taken for seen
 
 
@@ -55,6 +56,11 @@ def graded_penalty(labels: CrowdLabels) -> Float64[np.ndarray, " workers"]:
     float64 array, one per worker
         In [0, 1]; 0 for a worker without conflict tasks.
 
+    Raises
+    ------
+    LabelError
+        If there are more than 1,000 classes.
+
     Notes
     -----
     **Guarantees.** Of two classes it is :func:`quality.soft_penalty`, up to rounding, and it is nowhere
@@ -68,11 +74,20 @@ def graded_penalty(labels: CrowdLabels) -> Float64[np.ndarray, " workers"]:
     >>> graded_penalty(encode(["ann", "bob", "cy", "ann"], [1, 1, 1, 2], list("xyxx")))
     array([0.5, 1. , 0.5])
     """
+    _check_scale(labels)
     given = _penalties(labels.counts().astype(np.float64)[labels.task], labels)
     hers = given[np.arange(labels.n_labels), labels.label]
     total = np.bincount(labels.worker, hers, labels.n_workers)
     n_conflict = np.bincount(labels.worker, hers > 0, labels.n_workers)
     return np.asarray(total / np.maximum(n_conflict, 1))
+
+
+def _check_scale(labels: CrowdLabels) -> None:
+    if labels.n_classes > MAX_CLASSES:
+        raise LabelError(
+            f"ordered classes must be at most {MAX_CLASSES:,}, got {labels.n_classes:,}; put grades together",
+            column="classes",
+        )
 
 
 def _penalties(
@@ -100,13 +115,15 @@ def fit_graded(
 
     As :func:`~quality.reputation.honest_null.fit_honest`, but a wrong grade is the rarer the farther off:
     by a law of distance that workers taken for honest share. Return the population, what the others' labels
-    say at each label, each worker's reliability and the share of each class.
+    say at each label, each worker's reliability and the share of each class; LabelError for more than 1,000
+    classes.
     """
+    _check_scale(labels)
     n_classes, rows = labels.n_classes, np.arange(labels.n_labels)
     candidates, asked = Candidates.of(n_classes), np.flatnonzero(np.diff(labels.worker_start) > 0)
     reliability, prior = np.full(labels.n_workers, 0.75), np.full(n_classes, 1 / n_classes)
     distance = np.abs(np.arange(n_classes)[:, np.newaxis] - np.arange(n_classes))
-    law = FIRST_DECAY ** np.arange(n_classes, dtype=np.float64)
+    law = np.maximum(FIRST_DECAY ** np.arange(n_classes, dtype=np.float64), LEAST_LAW)
     evidence, order = np.empty((labels.n_workers, N_GRID)), looked_at(asked)
     others, (right, flat) = np.empty((labels.n_labels, n_classes)), np.empty((2, labels.n_labels))
     for _ in range(N_STEPS):
@@ -165,7 +182,9 @@ def _law_of(
     """Return how wrong grades fall off: those missed at each distance, over the room that classes leave."""
     n_classes = len(law)
     at = np.bincount(distance.ravel(), missed.ravel(), n_classes)
-    room = np.array([(distance == d).sum(axis=1) for d in range(n_classes)])  # distances by truths
+    place = np.arange(n_classes)
+    room = 1 * (place[:, np.newaxis] <= place)  # distances by truths: classes below, and above
+    room[1:] += room[1:, ::-1]
     reached = law[1:] @ room[1:]
     expected = room @ ((missed.sum(axis=1) + SEEN) / reached)
     found = np.empty(n_classes)

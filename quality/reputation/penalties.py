@@ -71,6 +71,7 @@ __all__ = [
 ]
 
 HALF = 31  # a share of 1 is 2 ** 62 units, kept as two halves of so many bits
+LOWER_HALF, UPPER_UNIT, LOWER_UNIT = (1 << HALF) - 1, 2.0**-HALF, 2.0 ** (-2 * HALF)
 
 
 @check_arguments
@@ -143,9 +144,19 @@ def tally_shares(
 def mean_share(total: Int64[np.ndarray, "workers 3"]) -> Float64[np.ndarray, " workers"]:
     """Return the soft penalties that a tally amounts to."""
     upper = total[:, 0] + (total[:, 1] >> HALF)
-    lower = total[:, 1] & ((1 << HALF) - 1)
-    share = upper * 2.0**-HALF + lower * 2.0 ** (-2 * HALF)
+    lower = total[:, 1] & LOWER_HALF
+    share = upper * UPPER_UNIT + lower * LOWER_UNIT
     penalty: np.ndarray = share / np.maximum(total[:, 2], 1)
+    return penalty
+
+
+@kernel
+def worker_share(total, worker) -> float:
+    """Return one worker's soft penalty, as :func:`mean_share` has it, to the bit."""
+    upper = total[worker, 0] + (total[worker, 1] >> HALF)
+    lower = total[worker, 1] & LOWER_HALF
+    share = upper * UPPER_UNIT + lower * LOWER_UNIT
+    penalty: float = share / max(total[worker, 2], 1)
     return penalty
 
 

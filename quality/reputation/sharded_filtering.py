@@ -15,6 +15,7 @@ from quality.parallel import Progress, counter
 from quality.reputation.filtering import (
     Filtered,
     Removals,
+    Standing,
     labels_left,
     removal_limit,
     remove_highest,
@@ -24,7 +25,6 @@ from quality.reputation.filtering import (
 from quality.reputation.penalties import (
     mean_share,
     share_sums,
-    shares_of,
     tally_shares,
     unit_shares,
 )
@@ -78,7 +78,7 @@ def filter_workers_by_shards(
     crowd = ShardedCrowd(engine, tasks)
     limit = removal_limit(crowd.n_labels, n_workers, fraction)
     removals = Removals(crowd, min_labels_per_task, counter(progress, "removals", limit))
-    remove_highest(removals, crowd.soft_penalty, limit)
+    remove_highest(removals, lambda: crowd.highest(removals.judged), limit)
     return removals.filtered("soft penalty", limit)
 
 
@@ -94,6 +94,7 @@ class ShardedCrowd:
         share, self.n_labels = engine.add_up(_begin, None)
         self._share = share.copy()  # an engine's own may be read-only
         self._agreed: np.ndarray | None = None  # from the first call on
+        self._standing: Standing | None = None
         self.keep = np.ones(len(self.n_labels), dtype=np.bool_)
         # not tried yet: a worker who was tried is removed or never tried again
         self._in_line = self.n_labels > 0
@@ -109,12 +110,17 @@ class ShardedCrowd:
         """Return the soft penalty of the workers left."""
         return mean_share(self._share)
 
-    def agreement(self) -> Float64[np.ndarray, " workers"]:
-        """Return the share of each worker's labels that the majority of those left gave."""
+    def _agreeing(self) -> Int64[np.ndarray, " workers"]:
         if self._agreed is None:
             (agreed,) = self._engine.add_up(_agreed, self.keep)
             self._agreed = agreed.copy()
-        return shares_of(self._agreed, self.n_labels)
+        return self._agreed
+
+    def highest(self, judged: Bool[np.ndarray, " workers"]) -> tuple[int, float]:
+        """Return who of those judged has the highest soft penalty, by the filter's rule, and what it is."""
+        if self._standing is None:
+            self._standing = Standing(self._share, self._agreeing(), self.n_labels)
+        return self._standing.highest(judged)
 
     def refusal(self, worker: int, min_labels_per_task: int) -> str:
         """Return why this worker cannot go; empty if she can."""
@@ -131,6 +137,8 @@ class ShardedCrowd:
         self._tally(tasks, held, -1)
         self.keep[worker] = False
         self._tally(tasks, held, 1)
+        if self._standing is not None:
+            self._standing.changed(tasks, held.table)
 
     def _tally(self, tasks: Int32[np.ndarray, " hers"], held: "_TasksAtHand", sign: int) -> None:
         """Add what these tasks say about the workers left to the sums in use, or take it away."""

@@ -120,6 +120,7 @@ def _errors(
 
 def on_simplex(value: Float[np.ndarray, " classes"]) -> Float64[np.ndarray, " classes"]:
     """Return the nearest point with entries >= 0 that add up to 1."""
+    value = value - value.max()  # the point is the same, and 1 is no rounding beside the largest
     descending = np.sort(value)[::-1]
     shift = (np.cumsum(descending) - 1) / np.arange(1, value.size + 1)
     support = int(np.flatnonzero(descending > shift)[-1])

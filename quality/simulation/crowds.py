@@ -1,11 +1,5 @@
 """Simulated crowds of known truth: who is asked what, and what each kind of worker answers.
 
->>> rng = np.random.default_rng(0)
->>> assignment = regular_assignment(n_tasks=90, n_workers=30, labels_per_task=5, rng=rng)
->>> truth = rng.integers(2, size=90)
->>> simulate_crowd(assignment, truth, n_classes=2, adversaries={"malicious": 3}, rng=rng)
-SimulatedCrowd(450 labels, 90 tasks, 30 workers, 3 adversaries)
-
 An :class:`Assignment` says which worker is asked which task, drawn by :func:`power_law_assignment`
 or :func:`regular_assignment`. Each kind of adversary is one function: of :data:`STRATEGIES`, which
 answer the tasks they are asked, all rows of a kind at once so that its workers may collude, or of
@@ -15,6 +9,7 @@ Those who do not answer on their own join the crowd (:mod:`quality.simulation.cl
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import TypeAlias
 
 import numpy as np
@@ -34,7 +29,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Assignment:
-    """The tasks that each worker is asked; one row per label to come, by task.
+    """The tasks that each worker is asked; one row per label to come, by ascending task.
 
     Parameters
     ----------
@@ -50,6 +45,12 @@ class Assignment:
     n_tasks: int
 
     def __post_init__(self) -> None:
+        for codes, n in ((self.worker, self.n_workers), (self.task, self.n_tasks)):
+            inside = not codes.size or (codes.min() >= 0 and codes.max() < n)
+            if not (inside and codes.dtype.kind in "iu" and codes.shape == (self.task.size,)):
+                raise ValueError("worker and task must be as many codes, below their numbers")
+        if not (self.task[1:] >= self.task[:-1]).all():
+            raise ValueError("task must ascend: an assignment has its rows by task")
         freeze_arrays(self)
 
     def __repr__(self) -> str:
@@ -199,8 +200,7 @@ def _copying(
     turn = np.lexsort((rng.random(len(row)), imitator))  # her model does her tasks in any order
     imitator, row = imitator[turn], row[turn]
     left = np.searchsorted(imitator, imitator, side="right") - np.arange(len(imitator))
-    seen_in_time = left > LAG
-    imitator, row = imitator[seen_in_time], row[seen_in_time]
+    imitator, row = imitator[left > LAG], row[left > LAG]
     mistaken = rng.random(len(row)) < MISTAKES
     copied = np.where(mistaken, another_class(label[row], n_classes, rng), label[row])
     return Copies(model, imitator, row, copied)
@@ -234,7 +234,6 @@ def _rows_of(model: np.ndarray, seen: Assignment) -> tuple[np.ndarray, np.ndarra
 
 
 IMITATIONS: Mapping[str, Imitation] = {"copying": _copying, "sophisticated": _sophisticated}
-
 
 Strategy: TypeAlias = Callable[[Assignment, np.ndarray, int, np.random.Generator], np.ndarray]
 """A function from all rows of one kind of workers, the truth of every task, asked or not, and the
@@ -355,7 +354,7 @@ def simulate_crowd(
         ``"shifted"``, ``"nominal"``. Joining them: ``"sybils"``, ``"rings"``, ``"part_time"``,
         ``"load_aware"``, ``"models"``, ``"better_models"``.
     reliability
-        Parameters of the Beta distribution of an honest worker's accuracy, above 0.
+        Parameters of the Beta distribution of an honest worker's accuracy, in (0, 1e300].
     decay
         When wrong an honest worker gives a class d places off in proportion to ``decay ** d``, in
         (0, 1]. By default any other class; below 1 where classes are grades.
@@ -382,7 +381,6 @@ def simulate_crowd(
 
     Examples
     --------
-    >>> from quality import regular_assignment
     >>> rng = np.random.default_rng(0)
     >>> assignment = regular_assignment(n_tasks=90, n_workers=30, labels_per_task=5, rng=rng)
     >>> truth = rng.integers(2, size=90)
@@ -390,6 +388,7 @@ def simulate_crowd(
     SimulatedCrowd(450 labels, 90 tasks, 30 workers, 3 adversaries)
     """
     _check_crowd(assignment, truth, n_classes, adversaries, decay, reliability)
+    truth = truth.astype(np.int64)
     kind = np.full(assignment.n_workers, "honest", dtype="<U16")
     asked = {name: count for name, count in adversaries.items() if name not in CLIQUES}
     names = [name for name, count in asked.items() for _ in range(count)]
@@ -408,7 +407,7 @@ def simulate_crowd(
             assignment.worker[mine], truth[assignment.task[mine]], n_classes, rng
         )
     worker, task, label, model = _imitate(assignment, label, kind, n_classes, rng)
-    crowd = SimulatedCrowd(worker, task, label, truth.copy(), kind, accuracy, model)
+    crowd = SimulatedCrowd(worker, task, label, truth, kind, accuracy, model)
     for name, count in adversaries.items():
         if name in CLIQUES and count:
             crowd = _join(crowd, name, count, n_classes, rng)
@@ -479,14 +478,15 @@ def _check_crowd(
         raise ValueError(f"n_classes must be >= 2, got n_classes={n_classes}")
     if not 0 < decay <= 1:
         raise ValueError(f"decay must be in (0, 1], got decay={decay}")
-    if not (len(reliability) == 2 and all(0 < one < np.inf for one in reliability)):
-        raise ValueError(f"reliability must be two numbers > 0 and finite, got {reliability}")
-    if not (truth.shape == (assignment.n_tasks,) and np.all((truth >= 0) & (truth < n_classes))):
+    # the sum of two larger ones overflows
+    if [isinstance(one, Real) and 0 < one <= 1e300 for one in reliability] != [True, True]:
+        raise ValueError(f"reliability must be two numbers in (0, 1e300], got {reliability}")
+    is_code = truth.dtype.kind in "iu" and truth.shape == (assignment.n_tasks,)
+    if not (is_code and np.all((truth >= 0) & (truth < n_classes))):
         message = f"truth must be {assignment.n_tasks} class codes below {n_classes}"
-        raise ValueError(f"{message}, got shape {truth.shape} or codes outside")
+        raise ValueError(f"{message}, got {truth.dtype} of shape {truth.shape} or codes outside")
     known = {*STRATEGIES, *GRADERS, *IMITATIONS, *CLIQUES}
-    unknown = sorted(set(adversaries) - known)
-    if unknown:
+    if unknown := sorted(set(adversaries) - known, key=str):
         raise ValueError(f"adversaries must be of {sorted(known)}, got {unknown}")
     whole = all(isinstance(n, int | np.integer) and n >= 0 for n in adversaries.values())
     n_asked = sum(n for name, n in adversaries.items() if name not in CLIQUES) if whole else 0

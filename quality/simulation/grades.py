@@ -24,11 +24,15 @@ def another_grade(
 ) -> np.ndarray:
     """Draw another grade for each: one d classes off in proportion to ``decay ** d``."""
     place = np.arange(n_classes)
-    weight = decay ** np.abs(place[:, np.newaxis] - place, dtype=np.float64)
-    np.fill_diagonal(weight, 0.0)
-    reached = np.cumsum(weight, axis=1)
-    left = rng.random(len(grade)) * reached[grade, -1]
-    drawn: np.ndarray = (reached[grade] <= left[:, np.newaxis]).sum(axis=1)
+    drawn, part = np.empty(len(grade), dtype=np.int64), rng.random(len(grade))
+    order = np.argsort(grade, kind="stable")
+    true, first = np.unique(grade[order], return_index=True)
+    # by distance; neighbours weigh 1, as the least decay leaves no digits to draw with
+    law = np.append(0.0, decay ** np.arange(n_classes - 1.0))
+    # one grade at a time: a table of labels by classes would be large
+    for one, rows in zip(true, np.split(order, first[1:]), strict=True):
+        reached = np.cumsum(law[np.abs(place - one)])
+        drawn[rows] = np.searchsorted(reached, part[rows] * reached[-1], side="right")
     return drawn
 
 

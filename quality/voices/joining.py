@@ -24,9 +24,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int, Int16, Int64
 
-from quality.aggregation import Consensus, Result, decide
+from quality.aggregation import Consensus, Result, decide, posterior_found
 from quality.argument_types import check_arguments
-from quality.choice import folds, meanings
+from quality.choice import folds, predict_held_out
 from quality.labels import CrowdLabels, check_gold, freeze_arrays
 
 __all__ = ["HeldOut", "JoinedVoice", "hold_labels_out", "join_voice"]
@@ -36,6 +36,7 @@ CROWD_WEIGHTS = (0.1, 0.15, 0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 4.0)
 EVIDENCE = 3.0  # standard errors by which a voice must make held-out labels likelier to be heard
 MIN_GAIN = 1e-9  # nats a label that are more than rounding, which has no standard errors
 MAX_JUDGED = 20_000  # tasks whose labels measure the weights
+MAX_BELIEFS = 2**26  # of their classes, over all folds: half a gigabyte
 MAX_WORTH = 100.0  # labels that a voice stands for, where the crowd's own predict next to nothing
 FLOOR = 1e-12  # of a posterior, where its logarithm is taken
 
@@ -129,11 +130,12 @@ def hold_labels_out(
     Raises
     ------
     ValueError
-        If `n_folds` is less than 2.
+        If `n_folds` is less than 2, or `fit` returns no distribution over the classes for each task.
 
     Notes
     -----
-    **Cost.** One fit a fold. Beliefs are kept of 20,000 tasks, evenly spread, where there are more.
+    **Cost.** One fit a fold. Beliefs are kept of 20,000 tasks, evenly spread, where there are more; of fewer
+    with hundreds of classes, 67,108,864 numbers in all.
 
     Examples
     --------
@@ -146,11 +148,13 @@ def hold_labels_out(
         raise ValueError(f"n_folds must be >= 2, got n_folds={n_folds}")
     fold = folds(labels, n_folds)
     several = np.flatnonzero(np.diff(labels.task_start) > 1)
-    judged = several[:: -(-len(several) // MAX_JUDGED) or 1]
+    most = min(MAX_JUDGED, max(MAX_BELIEFS // (n_folds * max(labels.n_classes, 1)), 1))
+    judged = several[:: -(-len(several) // most) or 1]
     log_belief = np.empty((n_folds, len(judged), labels.n_classes))
     for number in range(n_folds if len(judged) else 0):
-        posterior = fit(labels.keep_labels(fold != number)).posterior[judged]
-        log_belief[number] = np.log(np.maximum(posterior, FLOOR))
+        fitted = fit(labels.keep_labels(fold != number))
+        posterior = posterior_found(fitted, labels.n_tasks, labels.n_classes, "fit")
+        log_belief[number] = np.log(np.maximum(posterior[judged], FLOOR))
     rows = np.flatnonzero(np.isin(labels.task, judged))
     part = CrowdLabels.from_codes(
         labels.worker[rows], np.searchsorted(judged, labels.task[rows]), labels.label[rows],
@@ -214,6 +218,7 @@ def join_voice(
     """
     _check(probabilities, consensus, held_out)
     known = check_gold(gold, *consensus.posterior.shape) >= 0
+    probabilities = probabilities.astype(np.float64, copy=False)
     log_voice = np.log(probabilities / probabilities.mean(axis=0))
     voice, crowd, gain, evidence = _weights(log_voice, held_out)
     if not evidence > EVIDENCE:
@@ -285,8 +290,7 @@ def _log_likelihood(
     for number, log_crowd in enumerate(held_out.log_belief):
         out = held_out.fold == number
         belief = _joined(log_crowd, log_voice, crowd, voice)
-        predicted = belief @ np.mean(meanings(labels, out, belief), axis=0)
-        log_p = np.log(predicted[labels.task[out], labels.label[out]])
+        log_p = predict_held_out(labels, out, belief)
         found += np.bincount(labels.task[out], log_p, labels.n_tasks)
     return found
 

@@ -99,6 +99,23 @@ def test_shares_without_a_sample_are_those_of_the_consensus_without_an_interval(
     assert found[["low", "high"]].isna().all(axis=None)
 
 
+def test_a_correction_whose_tables_would_be_too_large_is_left_out_with_a_word(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ten thousand classes took some tables of 800 MB for each group."""
+    labels, truth = crowd()
+    given: dict[str, Any] = {"gold": truth.sample(30, random_state=0), "gold_sampling": "random"}
+    assert "class shares" not in assess(labels, **given, **NAMED).verdicts
+    monkeypatch.setattr("flows.assessment.MOST_CELLS", 3)
+    left = assess(labels, **given, **NAMED)
+    assert left.verdicts["class shares"].startswith(
+        "The shares of 2 classes in 1 groups are those of the"
+    )
+    frame = left.shares.to_pandas()
+    plain = assess(labels, **NAMED).shares.to_pandas()
+    pd.testing.assert_frame_equal(frame, plain)
+
+
 def test_the_same_arguments_give_the_same_result_and_are_not_changed() -> None:
     labels, _ = crowd()
     before = labels.copy()

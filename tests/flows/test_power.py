@@ -69,6 +69,14 @@ def test_a_number_out_of_range_is_refused(wrong: dict[str, float], sentence: str
         Crowd(**{"goal": 0.9, **wrong})
 
 
+def test_what_is_no_whole_number_and_no_aggregator_is_refused() -> None:
+    """The script, and pydantic's model, said so in their own words, in the middle of the work."""
+    with pytest.raises(ValueError, match=r"^tasks must be a whole number, got tasks=2\.5$"):
+        Crowd(goal=0.9, tasks=2.5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"^aggregator must be one of auto, .*, got 'vote'$"):
+        Crowd(goal=0.9, aggregator="vote")
+
+
 def test_an_accuracy_that_cannot_be_is_refused() -> None:
     with pytest.raises(ValueError, match="accuracy must be below"):
         labels_needed(Crowd(goal=0.9, accuracy=0.998, difficulty=1.0), campaigns=2)

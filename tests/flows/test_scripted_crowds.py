@@ -6,6 +6,7 @@ import csv
 import tomllib
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from flows.settings import SettingsError, load_settings
-from flows.simulate import write_scripted
+from flows.simulate import write_crowd, write_scripted
 from quality import CrowdLabels, dawid_skene, dependent_groups, encode, majority_vote
 
 SHIPPED = sorted(path.name for path in Path(str(files("sample_data"))).glob("crowds/*.g"))
@@ -110,6 +111,17 @@ def test_a_mistake_in_a_script_is_one_sentence(text: str, sentence: str, tmp_pat
         write_scripted(tmp_path / "out", script, seed=1)
 
 
+def test_labels_after_the_last_year_of_the_calendar_are_refused(tmp_path: Path) -> None:
+    script = tmp_path / "late.g"
+    script.write_text(
+        "create task /tasks -n 9\ncreate honest /pool -n 3\ncreate recorder /labels\n"
+        "connect /tasks to /pool -delay 1e15\nconnect /pool to /labels\n"
+    )
+    with pytest.raises(SettingsError, match=r"late\.g must have its labels before the year 10000"):
+        write_scripted(tmp_path / "out", script, seed=1)
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_folder_and_a_file_that_is_no_text_are_no_scripts(tmp_path: Path) -> None:
     (tmp_path / "odd.g").write_bytes(b"\xff\xfe\x00")
     for script, sentence in ((tmp_path, "must be a script"), (tmp_path / "odd.g", "must be UTF-8")):
@@ -133,3 +145,16 @@ def test_the_command_prints_what_the_script_prints_and_overwrites_nothing(tmp_pa
     missing = CliRunner().invoke(app, ["simulate", "none.g", "--output", str(tmp_path / "x")])
     assert missing.exit_code == 2
     assert "none.g" in missing.output
+
+
+def test_a_crowd_of_few_tasks_has_gold_and_one_of_too_many_classes_is_refused(
+    tmp_path: Path,
+) -> None:
+    """Its settings name a table of gold, which must have rows; labels have codes of 16 bits."""
+    sizes: dict[str, Any] = {"n_workers": 3, "labels_per_task": 2, "strategies": {}, "seed": 0}
+    write_crowd(tmp_path / "crowd", n_tasks=2, n_classes=2, **sizes)
+    assert (tmp_path / "crowd" / "gold.csv").read_text().count("\n") == 2
+    for n_classes in (0, 1, 32_768):
+        with pytest.raises(ValueError, match=f"classes must be 2 to 32,767, got {n_classes:,}"):
+            write_crowd(tmp_path / "none", n_tasks=2, n_classes=n_classes, **sizes)
+    assert not (tmp_path / "none").exists()

@@ -14,6 +14,7 @@ import pytest
 from scipy import stats
 
 from benchmarks.privacy.paper_rule import paper_scale
+from privacy import audit
 from privacy.audit import (
     ROUNDING,
     Auditable,
@@ -381,6 +382,52 @@ def test_counts_that_no_campaign_has_are_not_audited(mechanism, counts, sentence
         audit_mechanism(mechanism, counts, draws=10)
 
 
+class Undrawn(DirichletLaw):
+    """A law that nothing may be drawn from."""
+
+    def sample(self, draws, *, rng):
+        raise AssertionError("drawn")
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "level", "sentence"),
+    [
+        (200.0, 0.99, r"epsilon must be in \[0, 100\], got epsilon=200.0"),
+        (1e308, 0.99, r"epsilon must be in \[0, 100\], got epsilon=1e\+308"),
+        (1.0, 1.0, r"level must be in \(0, 1\), got level=1.0"),
+    ],
+)
+def test_what_cannot_be_audited_is_refused_before_it_is_drawn(
+    epsilon, level, sentence, monkeypatch
+):
+    """Draws take minutes, and a bound that they were for did not come."""
+    monkeypatch.setattr(audit, "draw_releases", None)
+    with pytest.raises(ValueError, match=sentence):
+        audit_mechanism(LatticeLaplace(epsilon), (3, 3), level=level)
+    with pytest.raises(ValueError, match=sentence):
+        audit_pair(
+            Undrawn((1.0, 2.0)), Undrawn((2.0, 1.0)), epsilon=epsilon, draws=1,
+            rng=np.random.default_rng(0), level=level,
+        )  # fmt: skip
+
+
+@pytest.mark.refusal
+def test_losses_and_releases_are_arrays_of_numbers():
+    text, number = np.array([["a"], ["b"]]), np.zeros((2, 1))
+    for first, second in (([[1.0], [2.0]], number), (number, [[1.0], [2.0]])):
+        with pytest.raises(TypeError, match="releases must be a NumPy array, got list"):
+            audit_releases(first, second, epsilon=1.0)
+        with pytest.raises(TypeError, match="losses must be a NumPy array, got list"):
+            audit_losses(first, second, epsilon=1.0)
+    for one in (text, text.astype(object), number.astype(complex)):
+        with pytest.raises(TypeError, match="releases must be real numbers, got an array of"):
+            audit_releases(one, number, epsilon=1.0)
+        with pytest.raises(TypeError, match="losses must be real numbers, got an array of"):
+            audit_losses(number[:, 0], one[:, 0], epsilon=1.0)
+    with pytest.raises(ValueError, match=r"releases must be equally many, 2 or more, got \(\)"):
+        audit_releases(np.array(1.0), np.array(1.0), epsilon=1.0)
+
+
 @pytest.mark.refusal
 @pytest.mark.parametrize("draws", [0, -1, 2.5, True, math.nan, math.inf])
 def test_a_number_of_draws_is_an_integer_from_one(draws):
@@ -470,7 +517,7 @@ def test_a_number_that_never_changes_plays_no_part_in_the_direction(rng):
     assert direction[1] == pytest.approx(0.0, abs=1e-6)
 
 
-def test_the_trial_budget_covers_a_delta_that_no_double_is() -> None:
+def test_the_trial_budget_covers_a_price_that_no_double_is() -> None:
     """A third of a thousandth, rounded to the nearest, was a budget that did not cover it."""
     query = Query("trial", "counts", np.array([3, 1]), Unit.CONSENSUS_LABEL, n=4, l1=2.0)
     assert draw_releases(OfAThird(), query, 2) == [0, 0]
@@ -478,10 +525,18 @@ def test_the_trial_budget_covers_a_delta_that_no_double_is() -> None:
 
 @dataclass(frozen=True)
 class OfAThird:
-    """Draws nothing, for a third of a thousandth."""
+    """Draws nothing, for a third and a third of a thousandth."""
 
     def event(self, query: Query) -> ApproximateEvent:
-        return ApproximateEvent("toy", 1.0, "1/3000")
+        return ApproximateEvent("toy", "1/3", "1/3000")
 
     def draw(self, query: Query, noise: Noise) -> int:
         return 0
+
+
+@pytest.mark.parametrize("epsilon", [1e308, 0.1 + 0.2, 1e-3])
+def test_the_trial_budget_covers_every_price(epsilon: float) -> None:
+    """Twice the largest price and one more is no number."""
+    query = counts_query((3, 1))
+    drawn = draw_releases(LatticeLaplace(epsilon), query, 3)
+    assert [sum(one) for one in drawn] == [4, 4, 4]

@@ -23,7 +23,7 @@ CLASSES = 3
 
 def ask(label, gold, group=None, *, names=("all",), unit=Unit.CONSENSUS_LABEL, **more):
     label = np.asarray(label)
-    group = np.zeros(label.size, dtype=np.int64) if group is None else np.asarray(group)
+    group = np.zeros(label.size, dtype=np.int64) if group is None else np.asanyarray(group)
     tasks = [f"t{j}" for j in range(label.size)]
     return gold_corrections(
         label, np.asarray(gold), group, dataset="toy", n_classes=CLASSES, group_names=names,
@@ -257,3 +257,56 @@ def test_the_least_integer_is_no_difference_of_a_few_tasks() -> None:
     query = Query("toy", "corrections by gold", value, Unit.ROW, n=127, l1=4.0)
     with pytest.raises(CountsError, match="a difference must add up to 0, and be at most"):
         LatticeCorrection(0.5).event(query)
+
+
+@pytest.mark.parametrize("places", [1, 2])
+def test_places_of_a_record_do_not_end_a_draw_that_was_paid(places: int) -> None:
+    """Difference and right labels are vectors of their own sums, which no number of places need divide."""
+    value = {"difference": np.array([1, 0, -1]), "right": np.array([1, 1])}
+    query = Query("toy", "corrections", value, Unit.ROW, n=2, l1=4.0, places=places)
+    for difference, right in draw_releases(LatticeCorrection(0.5), query, 3):
+        assert (sum(difference), sum(right)) == (0, 2)
+
+
+def test_a_correction_too_large_to_be_drawn_is_refused_before_it_is_paid() -> None:
+    """Its counts are drawn with the number of gold tasks added to each: a sum of classes times tasks."""
+    for n, taken in ((2**53 // 3, True), (2**52, False)):
+        value = {"difference": np.zeros(3, dtype=np.int64), "right": np.array([n, 0])}
+        query = Query("toy", "corrections", value, Unit.ROW, n=n, l1=4.0)
+        if taken:
+            assert sum(draw_releases(LatticeCorrection(0.5), query, 1)[0][1]) == n
+            continue
+        with pytest.raises(CountsError, match=r"gold tasks times classes must be at most 2\*\*53"):
+            LatticeCorrection(0.5).event(query)
+
+
+@pytest.mark.refusal
+def test_a_units_name_is_no_unit() -> None:
+    with pytest.raises(TypeError, match="unit must be a Unit, got str"):
+        ask([0, 1], [0, 1], unit="row")
+
+
+def test_many_groups_are_told_apart_at_once() -> None:
+    """Each group's tasks were looked for among all: minutes for ten thousand groups of a million tasks."""
+    compared = []
+
+    class Counting(np.ndarray):
+        def __eq__(self, other: object) -> Any:
+            compared.append(other)
+            return np.asarray(self) == other
+
+    rng = np.random.default_rng(0)
+    n_groups, n = 300, 2_000
+    label, gold = rng.integers(0, CLASSES, n), rng.integers(-1, CLASSES, n)
+    group = rng.integers(0, n_groups, n)
+    names = tuple(f"g{number}" for number in range(n_groups))
+    queries = ask(label, gold, group, names=names)
+    ask(label, gold, group.view(Counting), names=names)
+    assert not compared
+    for query in queries:
+        assert query.part is not None
+        here = (group == names.index(query.part.name)) & (gold >= 0)
+        (alone,) = ask(label[here], gold[here], apart=False)
+        assert query.n == here.sum() > 0
+        assert vector(query).tolist() == vector(alone).tolist()
+    assert sum(query.n for query in queries) == (gold >= 0).sum()

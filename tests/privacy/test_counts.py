@@ -321,3 +321,13 @@ def test_large_values_keep_their_differences():
 def test_what_has_no_projection_is_refused(value, total):
     with pytest.raises(ValueError, match="must be"):
         project_to_simplex(np.array(value), total)
+
+
+@pytest.mark.refusal
+def test_a_units_name_is_no_unit():
+    label, group = np.array([0, 1]), np.array([0, 0])
+    with pytest.raises(TypeError, match="unit must be a Unit, got str"):
+        class_counts(
+            label, group, dataset="toy", n_classes=2, n_groups=1, group_names=("all",), unit="row",
+            local=False, tasks=("t1", "t2"),
+        )  # fmt: skip

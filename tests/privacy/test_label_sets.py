@@ -190,6 +190,8 @@ def test_mistakes_are_named() -> None:
         label_set_counts(one, group, max_labels=1, unit=Unit.TASK, **about)
     with pytest.raises(UnitError, match="depends on each task's own labels"):
         label_set_counts(one, group, max_labels=2, unit=Unit.TASK, **{**about, "local": False})
+    with pytest.raises(TypeError, match="unit must be a Unit, got str"):
+        label_set_counts(one, group, max_labels=2, unit="task", **about)
     with pytest.raises(UnitError, match="for tasks and their answers"):
         label_set_counts(one, group, max_labels=2, unit=Unit.SUBJECT, **about)
     with pytest.raises(CountsError, match="truth values"):
@@ -220,7 +222,9 @@ def test_probabilities_are_numbers_and_a_threshold_is_one() -> None:
     for threshold in (-0.1, 1.1, float("nan")):
         with pytest.raises(ValueError, match=r"threshold must be in \[0, 1\], got threshold="):
             bounded_labels(np.ones((1, 2)), threshold=threshold, max_labels=1)
-    for probability in (np.array([[np.nan, 1.0]]), np.ones(2)):
+    for probability in (
+        np.array([[np.nan, 1.0]]), np.ones(2), np.array([["a", "b"]]), np.array([[0.5, None]]),
+    ):  # fmt: skip
         with pytest.raises(
             ValueError, match="probability must be a number, not NaN, for each task"
         ):

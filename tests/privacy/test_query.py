@@ -132,6 +132,13 @@ def test_a_partitions_name_is_a_word(name):
         partition_of(name, np.array([0]), tasks=["a"])
 
 
+@pytest.mark.refusal
+@pytest.mark.parametrize("name", [None, 5])
+def test_a_partitions_name_is_a_text(name):
+    with pytest.raises(TypeError, match=f"name must be a text, got {type(name).__name__}"):
+        partition_of(name, np.array([0]), tasks=["a"])
+
+
 @pytest.mark.parametrize(
     ("value", "kept"),
     [

@@ -26,6 +26,7 @@ from privacy import (
     bounded_tasks,
     choose_mechanism,
     class_counts,
+    draw_releases,
     subject_counts,
 )
 from privacy.accounting import exact
@@ -374,3 +375,21 @@ def test_a_claim_far_below_a_group_beyond_doubles_is_refused_in_a_sentence():
     query = Query("toy", "class counts", np.array([3, 1]), Unit.SUBJECT, n=4, l1=2.0)
     with pytest.raises(ValueError, match=r"at least size \* epsilon = inf, got 1e\+300"):
         GroupPrivacy(LatticeLaplace(1e300), 10**10, 1e300).event(query)
+
+
+def test_places_of_a_record_do_not_end_a_joint_draw_that_was_paid():
+    """A group's size need not be a multiple of them: the draw of one of three refused it."""
+    counts = np.array([[1, 2], [2, 1]])
+    query = Query("toy", "counts", counts, Unit.SUBJECT, n=6, l1=4.0, places=2)
+    (drawn,) = draw_releases(JointLatticeLaplace(0.5), query, 1)
+    assert [sum(row) for row in drawn] == [3, 3]
+
+
+@pytest.mark.refusal
+def test_one_person_under_two_codes_is_refused():
+    """She would have twice the tasks that are paid for, and groups that hold both would be no cells."""
+    label, group, subject = np.array([0, 1]), np.array([0, 1]), np.array([0, 1])
+    assert len(ask(label, group, subject, subject_names=["ann", "bob"], max_tasks=1)) == 2
+    for names_of in (["ann", "ann"], [1, "1"]):
+        with pytest.raises(ValueError, match="subject_names must be 2 different names"):
+            ask(label, group, subject, subject_names=names_of, max_tasks=1)

@@ -16,7 +16,7 @@ from learners.genesis.core import Connection, Element, World, element_class
 
 __all__ = ["DESK", "TASK", "Items"]
 
-CHUNK = 4096  # tasks whose workers are drawn at a time
+MAX_SCORES = 4_000_000  # of workers for tasks, drawn at a time: 32 MB
 MAX_OPTIONS = 1000
 
 
@@ -26,6 +26,10 @@ class Items(NamedTuple):
     tasks: Task
     rows: np.ndarray
     workers: np.ndarray | None
+
+    def part(self) -> tuple[int, ...]:
+        """Return what tells the draws for these rows from those for a part that begins at row 0."""
+        return tuple(self.rows[:1].tolist()) if self.rows[:1].any() else ()
 
 
 class Task:
@@ -85,9 +89,20 @@ TASK = element_class(
 
 
 class Desk:
-    """Asks `labels` different workers for each task."""
+    """Asks `labels` different workers for each task.
+
+    Raises
+    ------
+    ValueError
+        If it has several rows, or `labels` is a broken number.
+    """
 
     def __init__(self, world: World, element: Element) -> None:
+        if element.size > 1:
+            raise ValueError(
+                f"{element.path} must be one desk, got {element.size} rows; create one for each number of "
+                "labels"
+            )
         self.world, self.element = world, element
         self.n_labels = int(_whole(element, "labels")[0])
 
@@ -103,7 +118,12 @@ class Desk:
             If there are fewer workers than labels are asked for.
         """
         to = self.world.receivers(self.element)
-        workers = [(place, row) for place, (one, _) in enumerate(to) for row in one.target.rows]
+        weights: dict[tuple[int, int], tuple[int, float]] = {}
+        for place, (one, _) in enumerate(to):
+            for row in one.target.rows:  # one worker, however many connections lead to her
+                first, known = weights.get((id(one.target.element), row), (place, 0.0))
+                weights[id(one.target.element), row] = first, known + one.weight
+        workers = [(place, row) for (_, row), (place, _) in weights.items()]
         if not 1 <= self.n_labels <= len(workers):
             raise ValueError(
                 f"labels of {self.element.path} must be in [1, {len(workers)}], the number of workers that "
@@ -112,15 +132,17 @@ class Desk:
         activity = np.array(
             [to[place][0].target.element.values["activity"][row] for place, row in workers]
         )
-        weight = np.array([to[place][0].weight for place, _ in workers])
-        rng = self.world.random(self.element, "workers", message.tasks.path)
+        weight = np.array([known for _, known in weights.values()])
+        rng = self.world.random(self.element, "workers", message.tasks.path, *message.part())
         chosen = _draw(len(message.rows), activity * weight, self.n_labels, rng)
         place_of = np.array([place for place, _ in workers])
         row_of = np.array([row for _, row in workers])
         for place, (one, behaviour) in enumerate(to):
             task, k = np.nonzero(place_of[chosen] == place)
             items = Items(message.tasks, message.rows[task], row_of[chosen[task, k]])
-            self.world.schedule(self.world.time + one.delay, behaviour.receive, one, -1, items)
+            if len(task):
+                later = self.world.time + one.delay
+                self.world.schedule(later, behaviour.receive, one, -1, items)
 
 
 def _draw(
@@ -132,8 +154,9 @@ def _draw(
     with np.errstate(divide="ignore"):
         log_activity = np.log(activity)
     parts = []
-    for first in range(0, n_tasks, CHUNK):
-        size = min(CHUNK, n_tasks - first)
+    chunk = max(MAX_SCORES // len(activity), 1)
+    for first in range(0, n_tasks, chunk):
+        size = min(chunk, n_tasks - first)
         score = log_activity + rng.gumbel(size=(size, len(activity)))
         parts.append(np.argpartition(-score, n_labels - 1, axis=1)[:, :n_labels])
     return np.concatenate(parts)

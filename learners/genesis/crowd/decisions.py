@@ -20,6 +20,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import expit
 
 from quality.parallel import kernel
 
@@ -75,9 +76,8 @@ def diffusion_law(*, drift: float, bound: float, noise: float = 1.0) -> Law:
     if not bound > 0 or not noise > 0:
         raise ValueError(f"bound and noise must be > 0, got bound={bound}, noise={noise}")
     odds = drift * bound / noise**2
-    accuracy = 1.0 / (1.0 + float(np.exp(-2.0 * odds)))
-    seconds = bound / drift * float(np.tanh(odds)) if drift else bound**2 / noise**2
-    return Law(accuracy, seconds)
+    shorter = float(np.tanh(odds)) / odds if odds else 1.0
+    return Law(float(expit(2.0 * odds)), bound**2 / noise**2 * shorter)
 
 
 def decide_many(
@@ -247,8 +247,11 @@ def _decide(
             if x[k] > x[best]:
                 best = k
         if x[best] >= bound:
-            return best, n * step
-    return best, n_steps * step
+            break
+    if x[best] == 0.0:  # no option is ahead: at the deadline, or at a bound within a step of 0
+        state = state + GOLDEN
+        best = int(np.float64(_mixed(state) >> S11) * 2.0**-53 * options)
+    return best, n * step
 
 
 @kernel

@@ -12,6 +12,7 @@ Variants are personas; a `persona` element linked to workers shares with them th
 
 from __future__ import annotations
 
+from collections import deque
 from math import exp
 from typing import NamedTuple
 
@@ -73,7 +74,7 @@ class Worker:
         _check(self.p, self.path)
         n = element.size
         self.asked: list[dict[tuple[str, int], Task]] = [{} for _ in range(n)]
-        self.queue: list[list[tuple[Task, int]]] = [[] for _ in range(n)]
+        self.queue: list[deque[tuple[Task, int]]] = [deque() for _ in range(n)]
         self.done: list[set[tuple[str, int]]] = [set() for _ in range(n)]
         self.is_busy = [False] * n
         self.tired = [0.0] * n
@@ -93,7 +94,9 @@ class Worker:
                 self._ask(int(w), message.tasks, rows)
         else:
             for w in connection.target.rows:
-                rng = self.world.random(self.element, "asked", message.tasks.path, w)
+                rng = self.world.random(
+                    self.element, "asked", message.tasks.path, w, *message.part()
+                )
                 rows = message.rows[rng.random(len(message.rows)) < connection.weight]
                 self._ask(w, message.tasks, rows)
 
@@ -127,7 +130,7 @@ class Worker:
         """Decide on the next task of her queue that she has not answered."""
         queue, done = self.queue[w], self.done[w]
         while queue:
-            tasks, row = queue.pop(0)
+            tasks, row = queue.popleft()
             if (tasks.path, row) not in done:
                 break
         else:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from learners.genesis.core import Element, Link, Selection
+from learners.genesis.script.arithmetic import Distribution
 
 __all__ = ["quoted", "saved_script", "written"]
 
@@ -45,12 +46,17 @@ def quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-def saved_script(sim: Any, definitions: list[str]) -> str:
-    """Return the script of a simulation: clocks, functions, elements, messages, graphs and forms."""
+def saved_script(sim: Any, variables: Mapping[str, Any], definitions: list[str]) -> str:
+    """Return the script of a simulation: clocks, variables, functions, elements, messages, graphs, forms."""
     dt, every = sim.clocks()
     lines = [
         f"setclock {written(dt)}",
         *(f"setclock {name} {k}" for name, k in sorted(every.items())),
+    ]
+    lines += [
+        f"{name} = {_expression(value)}"
+        for name, value in sorted(variables.items())
+        if not isinstance(value, np.ndarray)  # no expression makes one
     ]
     lines += definitions
     elements = list(sim.tree.root.subtree())[1:]
@@ -74,6 +80,17 @@ def saved_script(sim: Any, definitions: list[str]) -> str:
     if sim.tree.working is not sim.tree.root:
         lines.append(f"ce {sim.pwe()}")
     return "\n".join(lines) + "\n"
+
+
+def _expression(value: Any) -> str:
+    """Return the expression that has a variable's value."""
+    if isinstance(value, str):
+        return '"' + value.encode("unicode_escape").decode().replace('"', r"\"") + '"'
+    if isinstance(value, tuple):
+        return f"({''.join(_expression(one) + ', ' for one in value)})"
+    if isinstance(value, Distribution):
+        return value.name + _expression(value.parameters)
+    return "inf - inf" if value != value else str(value)  # NaN has no name
 
 
 def _fields(element: Element) -> Iterator[str]:

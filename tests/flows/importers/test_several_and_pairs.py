@@ -7,11 +7,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
 from flows.cli import app
-from flows.importers import Several, import_labels
+from flows.importers import Dropped, Several, import_labels
 from flows.tables import TableError, read_comparisons, read_multilabels
 
 
@@ -171,3 +173,30 @@ def test_a_mistake_is_named(
 ) -> None:
     with pytest.raises(TableError, match=said):
         import_labels(written(tmp_path, records), "label-studio", **asked)
+
+
+@pytest.mark.parametrize(
+    ("answers", "left"), [([1.0, float("nan")], ["1"]), ([None, "b"], ["b"])], ids=["nan", "null"]
+)
+def test_nothing_in_a_platforms_parquet_is_no_label(
+    tmp_path: Path, answers: list[object], left: list[str]
+) -> None:
+    """NaN was a class "nan"."""
+    found = import_labels(batch(tmp_path, answers), "mturk")
+    assert found.label == tuple(left)
+    assert found.dropped == {Dropped.skipped: 1}
+
+
+def test_lists_in_a_platforms_parquet_are_refused_by_name(tmp_path: Path) -> None:
+    """It was "not a readable table; export it again"."""
+    with pytest.raises(
+        TableError, match=r"column Answer\.q: each cell must be a single value, and holds a"
+    ):
+        import_labels(batch(tmp_path, [["a"], ["b", "c"]]), "mturk")
+
+
+def batch(folder: Path, answers: list[Any]) -> Path:
+    path = folder / "BATCH.PARQUET"
+    own = {"HITId": ["h1", "h2"], "WorkerId": ["w1", "w1"], "AssignmentStatus": ["Approved"] * 2}
+    pq.write_table(pa.table({**own, "Answer.q": answers}), path)
+    return path

@@ -196,6 +196,18 @@ def test_a_fit_gone_on_with_from_its_file_has_the_same_bytes(
     assert same(dawid_skene_by_shards(engine, max_iter=9, tol=0.0, begun=found), expected)
 
 
+def test_a_damaged_file_of_a_fit_is_named_in_one_sentence(
+    shards: ShardFolder, tmp_path: Path
+) -> None:
+    path = tmp_path / "fit.npz"
+    save_fit(path, dawid_skene_by_shards(local(shards), max_iter=2))
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(
+        EngineError, match=r"fit\.npz cannot be read .*; begin anew without --resume"
+    ):
+        load_fit(path)
+
+
 def test_a_scheduler_that_does_not_answer_is_told(shards: ShardFolder) -> None:
     chosen = EngineSettings(kind="dask", scheduler="wrong://127.0.0.1:1")
     with (

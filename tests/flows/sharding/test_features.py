@@ -14,7 +14,7 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
 
-from flows.settings import GroupSettings
+from flows.settings import EngineError, GroupSettings
 from flows.sharding.features import (
     FeatureFolder,
     ListedTasks,
@@ -91,6 +91,23 @@ def test_tasks_are_listed_alike_whether_cells_are_coded_as_they_stand_or_as_text
         assert np.array_equal(getattr(plain.table, name), getattr(text.table, name))
     for one, other in zip(plain.groups, text.groups, strict=True):
         assert np.array_equal(one.names[one.code], other.names[other.code])
+
+
+@pytest.mark.parametrize("name", ["rows.npy", "bags.npz", "features.json"])
+@pytest.mark.parametrize("n_bytes", [0, 40, 200])
+def test_a_damaged_file_of_a_folder_is_named_in_one_sentence(
+    tmp_path: Path, name: str, n_bytes: int
+) -> None:
+    """A ValueError would be taken for a reason to leave class ratios out."""
+    pq.write_table(table_of(), tmp_path / "tasks.parquet")
+    *_, found = written([tmp_path / "tasks.parquet"], tmp_path / "features")
+    path = found.folder / name
+    path.write_bytes(path.read_bytes()[: min(n_bytes, path.stat().st_size - 1)])
+    with pytest.raises(EngineError, match=f"{name} cannot be read .*; begin anew without --resume"):
+        open_features(found.folder).load()  # type: ignore[union-attr]
+    if name == "rows.npy":
+        with pytest.raises(EngineError, match=f"{name} cannot be read"):
+            found.rows(0, 3)
 
 
 def test_a_bag_is_a_group_with_its_labelled_tasks_first_each_by_name(tmp_path: Path) -> None:

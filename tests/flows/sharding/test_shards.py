@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -13,13 +16,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flows.choices import LABEL_COLUMNS
+from flows.files import write_whole
+from flows.settings import EngineError
 from flows.sharding import (
     ShardFolder,
+    group_of_shard,
     label_codes,
     load_shard,
     open_shards,
     refuse_hollow_shards,
     write_gold,
+    write_groups,
     write_shards,
 )
 from flows.tables.refusals import TableError
@@ -200,6 +208,63 @@ def test_what_is_refused_of_a_whole_table_is_refused_in_the_same_words(
     assert streamed == whole
     assert "labels.parquet, row" in streamed
     assert not (tmp_path / "shards").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "harm"),
+    [
+        ("shard-00001.parquet", lambda path: os.truncate(path, 0)),
+        ("shard-00001.parquet", lambda path: os.truncate(path, path.stat().st_size // 2)),
+        ("shard-00001.parquet", lambda path: path.write_bytes(_turned(path.read_bytes()))),
+        (
+            "shard-00001.parquet",
+            lambda path: shutil.copyfile(path.with_name("shard-00000.parquet"), path),
+        ),
+        ("shard-00001.parquet", Path.unlink),
+        ("gold.npz", lambda path: os.truncate(path, 50)),
+        ("shards.json", lambda path: os.truncate(path, 20)),
+        ("shards.json", lambda path: path.write_text("[]", encoding="utf-8")),
+        ("shards.json", Path.unlink),
+        ("groups.npy", lambda path: os.truncate(path, 130)),
+        ("groups.npy", lambda path: os.truncate(path, 0)),
+        ("groups.npy", Path.unlink),
+    ],
+)
+def test_a_file_that_is_damaged_or_lost_is_named_in_one_sentence(
+    tmp_path: Path, name: str, harm: Callable[[Path], object]
+) -> None:
+    shards = shards_of(tmp_path, CAMPAIGN)
+    write_gold(shards, np.zeros(shards.n_tasks, dtype=np.int64))
+    write_groups(shards, np.zeros(shards.n_tasks, dtype=np.int64))
+    harm(shards.folder / name)
+    with pytest.raises(EngineError, match=f"{name} .*; begin anew without --resume"):
+        group_of_shard(shards, load_shard(open_shards(shards.folder), 1))
+
+
+def _turned(held: bytes) -> bytes:
+    """Turn over the bytes of the columns; the ends of the file stay."""
+    return held[:30] + bytes(255 - one for one in held[30:90]) + held[90:]
+
+
+def test_the_file_that_says_the_shards_are_whole_is_written_when_they_are_on_the_disk(
+    tmp_path: Path,
+) -> None:
+    """Or a machine that loses power could keep it without them."""
+    synced, real = set(), os.fsync
+
+    def fsync(number: int) -> None:
+        synced.add(Path(os.readlink(f"/proc/self/fd/{number}")).name)
+        real(number)
+
+    def write(path: Path, how: Callable[[Path], object]) -> None:
+        before.update(synced)
+        write_whole(path, how)
+
+    before = set[str]()
+    with patch("os.fsync", fsync), patch("flows.sharding.shards.write_whole", write):
+        shards = shards_of(tmp_path, CAMPAIGN)
+    names = {path.name for path in shards.paths} | {f"{one}s.parquet" for one in LABEL_COLUMNS}
+    assert names <= before
 
 
 def test_a_class_that_is_not_declared_is_refused_in_the_same_words(tmp_path: Path) -> None:

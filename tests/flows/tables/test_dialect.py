@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -190,3 +191,33 @@ def test_cells_of_any_separator_are_read_back(
     quoted = "\n".join(sep.join(f'"{c}"' for c in row) for row in [NEEDED, *rows])
     path = write(tmp_path_factory.mktemp("cells") / "labels.csv", quoted)
     assert names_of(open_table(path, NEEDED)) == rows
+
+
+PACKED = {
+    "gzip": "compressed by gzip; name it *.csv.gz",
+    "zstd": "compressed by zstd; unpack it first",
+    "bz2": "compressed by bzip2; unpack it first",
+    "lz4": "compressed by lz4; unpack it first",
+}
+
+
+@pytest.mark.parametrize("how", PACKED)
+def test_a_file_that_is_no_text_is_named_for_what_it_is(tmp_path: Path, how: str) -> None:
+    """Its bytes stood in the message, as names of columns."""
+    path = tmp_path / f"labels.csv.{how}"
+    with pa.CompressedOutputStream(str(path), how) as file:
+        file.write(lines().encode())
+    with pytest.raises(TableError) as refused:
+        open_table(path, NEEDED)
+    assert str(refused.value) == f"{path.name} must be CSV by its name, and is {PACKED[how]}"
+
+
+@pytest.mark.parametrize(
+    "text", ['{"worker": "ann", "task": 1}\n', '[{"worker": "ann"}]', "PAR1..."]
+)
+def test_a_file_of_another_format_is_named_for_what_it_is(tmp_path: Path, text: str) -> None:
+    path = write(tmp_path / "labels.csv", text)
+    with pytest.raises(
+        TableError, match=r"must be CSV by its name, and is (JSON|Parquet); name it"
+    ):
+        open_table(path, NEEDED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import math
 import sys
 from pathlib import Path
 
@@ -209,3 +210,31 @@ def test_an_encoding_that_python_does_not_know_is_refused_for_records_too(tmp_pa
     path = write_encoded(tmp_path / "labels.json", "utf-8")
     with pytest.raises(TableError, match="encoding must be one that Python knows, .* 'nonsense'"):
         read(path, tmp_path / "run", encoding="nonsense")
+
+
+@pytest.mark.parametrize("name", ["task", "label"])
+def test_nan_in_parquet_is_a_missing_cell(tmp_path: Path, name: str) -> None:
+    """The bounds that Parquet keeps leave NaN out, so that DuckDB took it for a whole number, and failed."""
+    columns = {"worker": ["w1", "w2"] * 30, "task": [1.0, 2.0] * 30, "label": [0.0, 1.0] * 30}
+    columns[name] = [1.5, math.nan] * 30
+    path = tmp_path / "labels.parquet"
+    pq.write_table(pa.table(columns), path)
+    sentence = rf"rows 2, 4, 6 and 27 more, column {name}: the cell is blank"
+    with pytest.raises(TableError, match=sentence):
+        read(path, tmp_path / "run")
+    (tmp_path / "days").mkdir()
+    for day in (1, 2):
+        pq.write_table(pa.table(columns), tmp_path / "days" / f"{day}.parquet")
+    with pytest.raises(TableError, match=f"1.parquet, row 2.*, column {name}: the cell is blank"):
+        read(tmp_path / "days", tmp_path / "run")
+
+
+def test_records_of_columns_are_refused(tmp_path: Path) -> None:
+    """pandas writes so by default; it was one label, whose worker was all cells of a column."""
+    path = tmp_path / "labels.json"
+    columns = zip(NEEDED, zip(*ROWS, strict=True), strict=True)
+    path.write_text(json.dumps({name: dict(enumerate(cells)) for name, cells in columns}))
+    with pytest.raises(
+        TableError, match=r'must hold one value in each .*\(pandas: orient="records"\)'
+    ):
+        read(path, tmp_path / "run")

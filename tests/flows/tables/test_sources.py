@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from flows.importers import import_labels
 from flows.settings import GroupSettings, InputSettings
+from flows.tables.checking import open_lenient
 from flows.tables.columns import read_multilabels
+from flows.tables.dialect import Reading
 from flows.tables.refusals import TableError
-from flows.tables.sources import Sources, find_files, open_sources
+from flows.tables.sources import Sources, find_files, open_sources, opened_alone
 from flows.tables.tables import read_gold, read_labels, read_reference, read_tasks
 from flows.tables.text_table import open_table
 from quality import CrowdLabels
@@ -227,11 +231,65 @@ def test_files_on_their_way_in_are_passed_over(days: Path) -> None:
     assert [path.name for path in find_files(days / "*")] == ["day-1.csv", "day-2.csv"]
 
 
-@pytest.mark.parametrize("name", ["notes.txt", "day-3.CSV", "inner/day-3.csv"])
+@pytest.mark.parametrize("name", ["notes.txt", "day-3.csv.zip", "inner/day-3.csv"])
 def test_what_is_no_table_in_a_folder_is_refused_not_dropped(days: Path, name: str) -> None:
     write(days / name, DAY_1)
     with pytest.raises(TableError, match=r"must be a table \(\.csv, \.csv\.gz, \.tsv, .*/\*\.csv"):
         find_files(days)
+
+
+def test_the_end_of_a_files_name_may_have_capitals(days: Path) -> None:
+    (days / "day-2.csv").rename(days / "DAY-2.CSV")
+    assert [path.name for path in find_files(days)] == ["DAY-2.CSV", "day-1.csv"]
+    assert read(days, days.parent / "run").n_labels == len(DAY_1 + DAY_2)
+
+
+def test_a_fault_names_the_file_whose_name_ends_as_that_of_a_table_that_was_made(
+    days: Path,
+) -> None:
+    """It was called `expert-labels` where the labels were a folder, kept as labels.parquet."""
+    gold = days.parent / "expert-labels.parquet"
+    pq.write_table(pa.table({"task": ["t1", "t2"], "label": ["a", None]}), gold)
+    sources = opened(days, days.parent / "run", gold=gold)
+    with pytest.raises(TableError, match=r"^expert-labels\.parquet, row 2"), sources.naming_files():
+        read_gold(gold, classes=None)
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "kind"),
+    [
+        ("labels.csv", {"sheet": "Crowd"}, "a workbook"),
+        ("labels.parquet", {"sep": ";"}, "CSV"),
+        ("labels.parquet", {"encoding": "cp1252"}, "CSV or JSON"),
+        ("labels.jsonl", {"sep": ","}, "CSV"),
+    ],
+)
+def test_what_is_said_of_no_table_that_is_read_is_refused(
+    tmp_path: Path, name: str, said: dict[str, Any], kind: str
+) -> None:
+    """It was dropped without a word."""
+    path = tmp_path / name
+    (write_parquet if path.suffix == ".parquet" else write)(path, DAY_1)
+    sentence = rf"^{next(iter(said))} \(--.*\) must be for {kind}, and {name} is not; leave it out$"
+    with pytest.raises(TableError, match=sentence):
+        opened(path, tmp_path / "run", **said)
+    with (
+        pytest.raises(TableError, match=sentence),
+        opened_alone(path, (), tmp_path, Reading(**said)),
+    ):
+        pass
+    with pytest.raises(TableError, match=sentence):
+        open_lenient(path, Reading(**said))
+    with pytest.raises(TableError, match=sentence):
+        import_labels(path, "table", reading=Reading(**said))
+
+
+def test_what_is_said_of_one_table_may_be_heeded_for_another(tmp_path: Path) -> None:
+    labels = write_parquet(tmp_path / "labels.parquet", DAY_1)
+    gold = write(tmp_path / "gold.csv", ["t1;a"], header="task;label")
+    sources = opened(labels, tmp_path / "run", gold=gold, sep=";")
+    assert sources.gold is not None
+    assert read_gold(sources.gold.table, classes=None).task.tolist() == ["t1"]
 
 
 def test_what_is_no_file_is_named_for_what_it_is(tmp_path: Path) -> None:

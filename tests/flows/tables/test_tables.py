@@ -122,6 +122,16 @@ def test_declared_classes_keep_their_order(tmp_path: Path) -> None:
     assert labels_of(tmp_path, GOOD, classes=("b", "a", "z")).classes.tolist() == ["b", "a", "z"]
 
 
+def test_more_declared_classes_than_codes_are_refused(tmp_path: Path) -> None:
+    """Codes of 16 bits would wrap: labels would be of other classes, or of none."""
+    classes = ("a", *(f"c{code}" for code in range(32_765)), "b")
+    assert labels_of(tmp_path, GOOD, classes=classes).label.max() == 32_766
+    with pytest.raises(
+        TableError, match="there must be at most 32,767 classes, got 32,768 declared"
+    ):
+        labels_of(tmp_path, GOOD, classes=("z", *classes))
+
+
 def test_tasks_come_sorted_with_group_and_features(tmp_path: Path) -> None:
     table = tasks_of(tmp_path, "task,group,x0,x1\nt2,g,3,4\nt1,h,1,2.5\n")
     assert table.names.tolist() == ["t1", "t2"]

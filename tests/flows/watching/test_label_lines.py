@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from itertools import pairwise
 from pathlib import Path
 
@@ -154,6 +155,32 @@ def test_a_copy_that_has_grown_may_take_the_files_place(tmp_path: Path) -> None:
     assert tail.read() == b"two\n"
 
 
-def test_a_folder_is_no_file_that_grows(tmp_path: Path) -> None:
+def test_an_export_that_gained_rows_above_what_was_read_is_refused(tmp_path: Path) -> None:
+    """Its first 4,096 bytes are the same, and reading on would begin inside a row, without a word."""
+    path, rows = tmp_path / "labels.csv", [b"ann,%05d,yes\n" % task for task in range(1_000)]
+    path.write_bytes(b"".join(rows))
+    tail = FileTail(path)
+    tail.read()
+    known = {"head": tail.head_at(tail.offset), "end": tail.end_at(tail.offset)}
+    assert FileTail(path, offset=tail.offset, **known).read() == b""
+    path.write_bytes(b"".join([*rows[:500], b"bob,00499,no\n", *rows[500:]]))
+    with pytest.raises(TableError, match="is not the file that was watched"):
+        tail.read()
+    with pytest.raises(TableError, match="is not the file that was watched"):
+        FileTail(path, offset=tail.offset, **known)
+
+
+def test_what_is_no_file_that_grows_is_named_for_what_it_is(tmp_path: Path) -> None:
     with pytest.raises(TableError, match="is a folder; name the CSV file"):
         FileTail(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(TableError, match="is a pipe or a device; name a file, or -"):
+        FileTail(tmp_path / "pipe")
+    path = tmp_path / "labels.csv"
+    with pytest.raises(TableError, match="does not exist; name the CSV file that grows"):
+        FileTail(path)
+    path.write_bytes(b"one\n")
+    tail = FileTail(path)
+    path.unlink()
+    with pytest.raises(TableError, match="does not exist; name the CSV file that grows"):
+        tail.read()

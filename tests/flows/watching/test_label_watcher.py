@@ -196,3 +196,23 @@ def test_a_place_that_cannot_hold_a_state_is_refused(tmp_path: Path) -> None:
         watch_once(labels, tmp_path)
     with pytest.raises(TableError, match=r"labels\.csv is no folder"):
         watch_once(labels, labels / "state.npz")
+
+
+def test_a_file_that_is_another_below_its_beginning_is_refused_in_the_next_call(
+    tmp_path: Path,
+) -> None:
+    """Every state knows what was read last; one of an earlier version, which does not, goes on."""
+    labels, state = tmp_path / "labels.csv", tmp_path / "state.npz"
+    rows = [f"ann,{task:05},yes" for task in range(1_000)]
+    labels.write_text("\n".join(["worker,task,label", *rows, "bob,"]))
+    assert watch_once(labels, state).n_labels == 1_000
+    watcher = LabelWatcher.load(state)
+    before = state.read_bytes()
+    labels.write_text("\n".join(["worker,task,label", *rows[:500], "bob,0,no", *rows[500:], ""]))
+    with pytest.raises(TableError, match="is not the file that was watched"):
+        watch_once(labels, state)
+    assert state.read_bytes() == before
+    labels.write_text("\n".join(["worker,task,label", *rows, "bob,0,no", ""]))
+    del watcher.read["end"]
+    watcher.save(state)
+    assert watch_once(labels, state).n_labels == 1_001

@@ -89,6 +89,39 @@ def test_the_ends_for_two_classes_are_those_of_fiellers_test(share):
         assert distance / np.sqrt(error) == pytest.approx(side * 1.645, abs=0.05)
 
 
+@pytest.mark.parametrize("size", [2, 5, 40])
+def test_a_bag_of_one_class_has_the_ends_of_wilsons_interval(size):
+    """Oracle: points that are their class, so that all is binomial: z^2 / (n + z^2) of the other class."""
+    codes = LabelledBags.of([np.eye(2)[[k] * 50] for k in (0, 1)], np.eye(2))
+    own = np.ones(2)
+    means = MatchedMeans.of(codes, np.eye(2), own, covariances_of(codes.points))
+    low, high = means.interval(means.bag_mean(np.eye(2)[[0] * size]), 0.9)[1]
+    assert low == 0.0
+    assert high == pytest.approx(1.645**2 / (size + 1.645**2), abs=0.02)
+
+
+@pytest.mark.parametrize("size", [2, 5, 20])
+def test_intervals_of_few_points_cover_and_few_are_called_no_mixture(size):
+    """Of 600 bags, of 6 trainings, .86 at least seen; by their own covariance alone .66 of two points."""
+    covered, refused = [], []
+    for seed in range(6):
+        rng = np.random.default_rng([seed, size])
+        counts = np.column_stack([one := rng.integers(20, 280, size=6), 300 - one])
+        bags = LabelledBags.of([of_line(rng, count) for count in counts], counts / 300)
+        mean = np.array([bag.mean(axis=0) for bag in bags.points])
+        own = np.array([np.square(bag).sum(axis=1).mean() for bag in bags.points])
+        products = covariances_of([bag @ mean.T for bag in bags.points])
+        means = MatchedMeans.of(bags, mean @ mean.T, own, products)
+        fit = MixtureFit.of_features(bags, bags.points)
+        for share in rng.uniform(size=100):
+            bag = of_line(rng, rng.multinomial(size, [1 - share, share]))
+            low, high = means.interval(means.bag_mean(bag @ mean.T), 0.9)[1]
+            covered.append(low <= share <= high)
+            refused.append(fit.p_value(BagMean.of(bag, np.eye(2))) < FIT_LEVEL)
+    assert np.mean(covered) >= 0.82
+    assert np.mean(refused) <= 0.01
+
+
 def test_sums_of_ratios_have_the_ends_of_the_classes_at_a_split_level():
     """Oracle: of three classes the first sum is the first ratio, the second is what the last leaves to 1."""
     rng = np.random.default_rng(1)
@@ -168,6 +201,11 @@ def trained(rng, n_classes, separation, noise, n_rows=500):
     labelled = LabelledBags.of(bags, shown / shown.sum(axis=1, keepdims=True), told)
     embed = fit_features(bags)
     return centre, embed, MixtureFit.of_features(labelled, [embed(bag) for bag in bags])
+
+
+def of_line(rng, count):
+    """Two classes 5 apart on a line, and a feature of chance alone."""
+    return rng.normal(size=(sum(count), 2)) + np.repeat([[0.0, 0.0], [5.0, 0.0]], count, axis=0)
 
 
 def of_classes(rng, centre, count):

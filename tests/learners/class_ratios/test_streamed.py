@@ -8,6 +8,7 @@ from pyarrow import compute, parquet
 from learners.class_ratios.bags import LabelledBags, LocalBlocks
 from learners.class_ratios.kernel_matching import NystroemMatcher
 from learners.class_ratios.matched_means import MatchedMeans, covariances_of
+from learners.class_ratios.mean_matching import parts_left_out
 from learners.class_ratios.streamed import learn_streamed_ratios
 
 SHARES = np.array([[0.8, 0.2], [0.5, 0.5], [0.3, 0.7], [0.1, 0.9]])
@@ -61,6 +62,45 @@ def test_blocks_give_what_all_rows_give_at_once():
     np.testing.assert_allclose(found.ratio, whole.ratio(product), rtol=0, atol=1e-12)
     interval = whole.interval(whole.bag_mean(product), 0.9)
     np.testing.assert_allclose(found.interval, interval, rtol=0, atol=1e-10)
+
+
+def of_three_classes(size, unlike, seed=0):
+    """Forty bags in which classes look the same but for shifts of size `unlike`, and their shares."""
+    rng = np.random.default_rng(seed)
+    centre, bags, shares = rng.normal(size=(3, 4)), [], []
+    for share in rng.dirichlet(np.full(3, 3.0), size=40):
+        label = rng.choice(3, size=size, p=share)
+        middle = centre + unlike * rng.normal(size=centre.shape)
+        bags.append([middle[label] + rng.normal(size=(size, 4))])
+        shares.append(np.bincount(label, minlength=3) / size)
+    return bags, np.array(shares)
+
+
+@pytest.mark.parametrize("size", [50, 1000])
+def test_the_errors_of_bags_left_out_are_those_of_all_rows(size):
+    """The oracle learns from the bags that are left, and predicts those left out."""
+    bags, shares = of_three_classes(size, 0.0)
+    errors = []
+    for part in parts_left_out(shares):
+        rest = [bag for bag in range(len(bags)) if bag not in part]
+        model = learn_streamed_ratios([bags[bag] for bag in rest], shares[rest])
+        found = model.ratios([bags[bag] for bag in part])
+        errors += [
+            np.abs(one.ratio - shares[bag]).sum() for one, bag in zip(found, part, strict=True)
+        ]
+    known = learn_streamed_ratios(bags, shares).ratio(bags[0]).diagnostics
+    assert known.error_left_out == pytest.approx(np.mean(errors), rel=0.3)
+    assert known.error_left_out < known.expected_left_out < 3 * known.error_left_out
+
+
+def test_bags_in_which_classes_look_unlike_are_told_by_all_rows():
+    """By a sample of 5000 rows the error would be as large where classes look the same."""
+    warned = []
+    for unlike in (0.0, 0.3):
+        bags, shares = of_three_classes(1000, unlike)
+        warnings = learn_streamed_ratios(bags, shares).ratio(bags[0]).diagnostics.warnings
+        warned.append(any("left out were off by" in text for text in warnings))
+    assert warned == [False, True]
 
 
 def test_the_samples_correction_moves_a_ratio_by_less_than_a_thousandth_of_its_interval():

@@ -124,6 +124,37 @@ def test_a_small_matrix_must_be_symmetric_as_a_large_one(rng):
         PairwiseRiskClustering(2, metric="precomputed").fit(matrix)
 
 
+@pytest.mark.parametrize(
+    ("metric", "message"),
+    [
+        (
+            lambda a, b: np.maximum(a[:, None, 0] - b[None, :, 0], 0),
+            "metric must be symmetric, got",
+        ),
+        (
+            lambda a, b: np.exp(-np.abs(a[:, None, 0] - b[None, :, 0])),
+            "metric must be 0 between a row",
+        ),
+    ],
+)
+def test_a_function_that_is_no_dissimilarity_is_refused(two, metric, message):
+    """One that asks who is above whom, and a likeness, which would join what is farthest apart."""
+    with pytest.raises(ValueError, match=message):
+        PairwiseRiskClustering(2, metric=metric, random_state=0).fit(two)
+    with pytest.raises(ValueError, match=message):
+        clustering_risk(two, np.arange(200) % 2, metric=metric)
+
+
+def test_a_function_may_round_as_single_precision_does(two):
+    def root(a, b):
+        a, b = a.astype(np.float32), b.astype(np.float32)
+        square = (a**2).sum(axis=1)[:, None] + (b**2).sum(axis=1) - 2 * a @ b.T
+        return np.sqrt(np.maximum(square, 0))
+
+    found = PairwiseRiskClustering(2, metric=root, random_state=0).fit(two)
+    assert sorted(np.bincount(found.labels_)) == [100, 100]
+
+
 @pytest.mark.refusal
 @pytest.mark.parametrize(
     ("knobs", "message"),

@@ -95,3 +95,14 @@ def test_an_unknown_metric_is_refused_and_lists_of_rows_are_rows():
         penalized_risks(rows, k_max=2, rng=np.random.default_rng(0)) for rows in (x, np.array(x))
     )
     assert one == other
+
+
+def test_a_penalty_does_not_depend_on_where_the_rows_are():
+    """A hundred million from 0, squared distances by products would lose their digits."""
+    x = np.random.default_rng(0).normal(size=(120, 2)).round(6)
+    one, other = (
+        penalized_risks(x + shift, k_max=3, rng=np.random.default_rng(1)) for shift in (0.0, 1e8)
+    )
+    for a, b in zip(one, other, strict=True):
+        assert b.complexity == pytest.approx(a.complexity, rel=1e-5)
+        assert b.penalty == pytest.approx(a.penalty, rel=1e-5)

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from learners.cluster import PairwiseRiskClustering, cluster_number, penalized_risks
 from learners.cluster.dissimilarities import between
 from learners.cluster.risk import clustering_risk
 
@@ -132,3 +133,17 @@ def test_what_does_not_fit_is_refused(change, message):
 def test_distances_are_never_negative(rng):
     x = rng.normal(size=(40, 3)) * 1e-9 + 1e3
     assert between(x, x, "sqeuclidean").min() >= 0
+
+
+@pytest.mark.parametrize("scale", [1e-170, 1e170, 1e308])
+def test_rows_whose_squares_no_double_holds_are_refused(scale):
+    """They had risk 0, or a warning of NumPy's and NaN."""
+    x = np.array([[-1.0], [0.5], [1.0], [0.2]]) * scale
+    for act in (
+        lambda: clustering_risk(x, np.array([0, 0, 1, 1])),
+        lambda: cluster_number(x, rng=np.random.default_rng(0)),
+        lambda: penalized_risks(x, rng=np.random.default_rng(0)),
+        lambda: PairwiseRiskClustering(2).fit(x),
+    ):
+        with pytest.raises(ValueError, match="x must have features of ranges between 1e-140 and"):
+            act()

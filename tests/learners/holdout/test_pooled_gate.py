@@ -56,6 +56,43 @@ def test_a_model_overfitted_by_a_tenth_is_refuted_9_times_in_10(
     assert said(rng, (0.9, 0.8), months) > 0.89
 
 
+def test_hard_months_of_which_little_was_trained_on_are_no_gap(rng: np.random.Generator) -> None:
+    """Models as good on both, .6 right in a month of 400 of 600 held out, .9 in one of 67 of 2,067.
+
+    Of 2,000 years the pooled shares, .87 and .64, would refute each.
+    """
+    sizes, right, overfit = ((200, 2_000), (400, 67)), np.array([0.6, 0.9]), 0
+    drawn = [rng.binomial(n, right, (YEARS, 2)) for n in sizes]
+    for year in range(YEARS):
+        train, holdout = (
+            ScoreCounts(tuple(found[year].tolist()), n, 0.0)
+            for found, n in zip(drawn, sizes, strict=True)
+        )
+        overfit += judge_pooled(train, holdout).status == "overfit"
+    assert overfit / YEARS < 0.016
+
+
+def test_months_have_the_weights_of_least_variance() -> None:
+    """Oracle: no other weights of two months have a smaller deviation."""
+    n, held = np.array([200, 2_000]), np.array([400, 67])
+    found = judge_pooled(
+        ScoreCounts((160, 1_600), (200, 2_000), 0.0), ScoreCounts((320, 54), (400, 67), 0.0)
+    )
+    of_first = np.linspace(0, 1, 1_001)
+    weights = np.array([of_first, 1 - of_first])
+    share = 0.8
+    deviations = np.sqrt(share * (1 - share) * (weights**2).T @ (1 / n + 1 / held))
+    assert found.deviation == pytest.approx(deviations.min(), rel=1e-2)
+    assert (
+        planned_power(ScoreCounts((0, 0), (200, 2_000), 3.0), ScoreCounts((0, 0), (400, 67), 2.0))[
+            0
+        ]
+        > planned_power(
+            ScoreCounts((0, 0), (200, 2_000), 0.0), ScoreCounts((0, 0), (400, 67), 0.0)
+        )[0]
+    )
+
+
 def test_a_small_first_month_says_how_little_it_can_refute() -> None:
     first = planned_power(ScoreCounts((0,), (213,), 12.0), ScoreCounts((0,), (67,), 0.04))
     whole = planned_power(ScoreCounts((0,), (2560,), 144.0), ScoreCounts((0,), (800,), 0.5))
@@ -119,6 +156,8 @@ def test_counts_that_do_not_fit_are_refused() -> None:
         ScoreCounts((1,), (3,), -1.0)
     with pytest.raises(ValueError, match="months must be as many"):
         judge_pooled(ScoreCounts((1,), (3,), 0.0), ScoreCounts((1, 1), (3, 3), 0.0))
+    with pytest.raises(ValueError, match="months must be as many"):
+        planned_power(ScoreCounts((1,), (3,), 0.0), ScoreCounts((1, 1), (3, 3), 0.0))
 
 
 @pytest.mark.parametrize("n", [30, 67, 400, 4_000])

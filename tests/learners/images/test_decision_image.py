@@ -104,8 +104,8 @@ def test_what_does_not_fit_is_refused(rows):
         DecisionImage().fit(x, np.arange(80) % 3)
     with pytest.raises(ValueError, match="n_components must be a number or None, got 'a'"):
         DecisionImage(n_components="a").fit(x, y)
-    for wrong in ("abc", -1.0, float("nan")):
-        with pytest.raises(ValueError, match="C must be > 0 or 'cv', got C="):
+    for wrong in ("abc", -1.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="C must be > 0 and finite, or 'cv', got C="):
             DecisionImage(C=wrong).fit(x, y)
     with pytest.raises(ValueError, match="classifier must have coef_ and intercept_"):
         DecisionImage(KNeighborsClassifier()).fit(x, y)

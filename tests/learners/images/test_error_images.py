@@ -88,3 +88,19 @@ def test_what_does_not_fit_is_refused(rng):
     bad[3, 1] = np.nan
     with pytest.raises(ValueError, match="at row 3, column 1"):
         error_image_test(bad, gold, wrong, rng=rng)
+
+
+def test_permutations_of_many_tasks_are_drawn_some_at_a_time(monkeypatch, rng):
+    """Of a million tasks 256 permutations at once took six gigabytes."""
+    x, gold, crowd = rng.normal(size=(50, 2)), np.zeros(50, int), (rng.random(50) < 0.3).astype(int)
+    drawn = []
+
+    class Counting(np.random.Generator):
+        def random(self, size=None, *given, **known):
+            drawn.append(size)
+            return super().random(size, *given, **known)
+
+    monkeypatch.setattr("learners.images.error_images._MAX_DRAWN", 500)
+    found = error_image_test(x, gold, crowd, n_permutations=25, rng=Counting(np.random.PCG64(0)))
+    assert drawn == [(50, 10), (50, 10), (50, 5)]
+    assert (found.p_value >= 1 / 26).all()

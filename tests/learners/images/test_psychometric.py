@@ -169,11 +169,50 @@ def test_workers_some_at_a_time_have_the_same_posteriors(monkeypatch):
         assert getattr(parts, name) == pytest.approx(getattr(whole, name))
 
 
+@pytest.mark.parametrize("link", ["weibull", "logistic"])
+@pytest.mark.parametrize("each", [20, 4_000])
+def test_intervals_of_workers_drawn_from_the_prior_cover_however_many_labels(link, each):
+    """Of 80 workers of 5 levels, fewer than 64 of the 95 % intervals hold by chance in one of 10^6 draws."""
+    rng, x = np.random.default_rng(4), np.array([0.2, 0.5, 1.0, 2.0, 4.0])
+    lapse = rng.beta(1, 4, 800)
+    lapse = lapse[lapse < 0.4][:80]
+    if link == "weibull":
+        scale = np.exp(rng.uniform(*np.log([0.2 / 3, 12.0]), 80))
+        slope = np.exp(rng.uniform(*np.log([0.5, 8.0]), 80))
+        share, half = -np.expm1(-((x / scale[:, None]) ** slope[:, None])), np.log(2) ** (1 / slope)
+        half = half * scale
+    else:
+        half = rng.uniform(0.2 - 3.8 / 3, 4.0 + 3.8 / 3, 80)
+        slope = np.exp(rng.uniform(*np.log([3.8 / 40, 3.8]), 80))
+        share = 1 / (1 + np.exp(-(x - half[:, None]) / slope[:, None]))
+    n = np.full((80, 5), each)
+    right = rng.binomial(n, 0.5 + (0.5 - lapse[:, None]) * share)
+    found = psychometric_posterior(x, right, n, lapse_max=0.4, link=link)
+    assert ((found.threshold_low <= half) & (half <= found.threshold_high)).sum() >= 64
+    assert ((found.lapse_low <= lapse) & (lapse <= found.lapse_high)).sum() >= 64
+    assert (found.threshold_low < found.threshold).all()
+    assert (found.threshold < found.threshold_high).all()
+
+
+@pytest.mark.parametrize(("factor", "shift"), [(1e3, 0.0), (1e-9, 0.0), (1e3, 1.7e12)])
+def test_a_logistic_fit_moves_with_its_levels(factor, shift):
+    """Milliseconds, or seconds since 1970, are as good as seconds."""
+    x, n = np.linspace(-2, 2, 9), np.full(9, 200)
+    right = np.random.default_rng(0).binomial(n, 0.5 + 0.48 / (1 + np.exp(-(x - 0.4) / 0.5)))
+    one, other = (
+        PsychometricFunction(link="logistic", n_boot=0).fit(levels, right, n)
+        for levels in (x, x * factor + shift)
+    )
+    assert (other.scale_ - shift) / factor == pytest.approx(one.scale_, abs=1e-4)
+    assert other.slope_ / factor == pytest.approx(one.slope_, rel=1e-3)
+    assert other.log_likelihood_ == pytest.approx(one.log_likelihood_)
+
+
 def test_a_workers_posterior_does_not_depend_on_the_others():
     n = np.full((2, 8), 50.0)
     right = np.stack([weibull(LEVELS, 1.0, 2.0, 0.1), weibull(LEVELS, 0.3, 2.0, 0.0)]) * 50
     both = psychometric_posterior(LEVELS, right, n)
     one = psychometric_posterior(LEVELS, right[:1], n[:1])
-    assert one.threshold[0] == both.threshold[0]
-    assert one.lapse_high[0] == both.lapse_high[0]
+    assert one.threshold[0] == pytest.approx(both.threshold[0], rel=1e-12)
+    assert one.lapse_high[0] == pytest.approx(both.lapse_high[0], rel=1e-12)
     assert not both.curve.flags.writeable

@@ -75,6 +75,14 @@ def test_scaling_a_column_out_of_the_range_of_squares_changes_nothing_either(fac
     np.testing.assert_allclose(fitted(scaled, believed), fitted(features, believed), atol=1e-9)
 
 
+@pytest.mark.parametrize("width", [np.float16, np.float32])
+def test_short_floats_are_worked_on_as_doubles(width):
+    features, believed, _ = campaign()
+    short = features.astype(width)
+    found, expected = (fitted(one, believed) for one in (short, short.astype(np.float64)))
+    np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize("constant", [1.0, 0.1, 5e200])
 def test_a_feature_that_is_the_same_for_every_task_changes_nothing(constant):
     features, believed, _ = campaign()

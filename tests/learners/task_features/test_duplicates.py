@@ -76,3 +76,13 @@ def test_pairs_are_found_where_squares_are_too_large_or_vanish(factor):
     features = np.random.default_rng(0).normal(size=(100, 8))
     features[70] = features[3]
     assert near_duplicates(factor * features).pair.tolist() == [[3, 70]]
+
+
+@pytest.mark.parametrize("width", [np.float16, np.float32])
+def test_short_floats_are_worked_on_as_doubles(width):
+    """Squares of such features leave half precision."""
+    short = (300 * np.random.default_rng(0).normal(size=(100, 8))).astype(width)
+    short[70] = short[3]
+    found, expected = (near_duplicates(one) for one in (short, short.astype(np.float64)))
+    np.testing.assert_array_equal(found.cosine, expected.cosine)
+    assert found.pair.tolist() == [[3, 70]]

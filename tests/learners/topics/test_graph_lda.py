@@ -364,3 +364,15 @@ def test_what_pandas_holds_for_a_missing_label_is_none(kind):
     model = GraphLDA((1, 2), random_state=0, n_iter=20, burn_in=10, n_samples=5)
     model.fit(X, pd.Series([*names, *[None] * 8], dtype=kind))
     assert set(names) <= set(model.classes_)
+
+
+def test_a_document_of_words_never_seen_has_probabilities():
+    """An empty slot explains such words so much better that the others have no mass that doubles hold."""
+    X = np.zeros((40, 30), dtype=int)
+    X[::2, :10] = X[1::2, 10:20] = 3
+    model = GraphLDA((1, 4), random_state=0, n_iter=10, burn_in=5, n_samples=2).fit(X)
+    new = np.zeros((2, 30), dtype=int)
+    new[0, 20:], new[1, :10] = 200, 3
+    found = model.predict_proba(new)
+    assert found.sum(axis=1) == pytest.approx(1)
+    assert model.predict(new)[0] in model.classes_

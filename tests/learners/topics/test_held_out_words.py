@@ -9,7 +9,13 @@ from scipy.stats import beta
 
 from learners.topics import held_out_words
 from learners.topics.concept_slots import Slots, all_paths
-from learners.topics.held_out_words import Sample, path_log_weights, quadrature, word_shares
+from learners.topics.held_out_words import (
+    Sample,
+    check_prior,
+    path_log_weights,
+    quadrature,
+    word_shares,
+)
 from learners.topics.topic_counts import documents_of
 
 SLOTS = Slots.of((1, 2, 2))
@@ -103,3 +109,11 @@ def test_word_shares_are_those_of_enumeration(sample):
         part = (mix / mix.sum(axis=0) * X).sum(axis=2) @ here
         wanted[path] += np.exp(log_path[0, row]) * part
     assert found[0] == pytest.approx(wanted / wanted.sum(), abs=1e-4)
+
+
+@pytest.mark.parametrize("prior", [(1e-300, 1e-300), (1e-17, 1.0), (1.0, 0.0)])
+def test_a_prior_next_to_nothing_is_refused(prior):
+    """The first made draws of tau that did not end, the second an error of SciPy's."""
+    with pytest.raises(ValueError, match="tau_prior must be two numbers >= 1e-06"):
+        check_prior(*prior)
+    check_prior(1e-6, 1e-6)

@@ -4,6 +4,8 @@ import contextlib
 import resource
 import sqlite3
 import sys
+from decimal import Decimal
+from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
@@ -270,6 +272,8 @@ def wrong_types(ledger):
     """Calls that fail for a type, each with private values among its arguments."""
     return [
         lambda: ledger.release(None, counts_query((CANARY, 1))),
+        lambda: ledger.release(LatticeLaplace(0.1), np.array([CANARY, 1])),
+        lambda: ledger.interact(Turnstile(0.1), (CANARY, 1), question(1)),
         lambda: Query(DATASET, "x", {"x": [CANARY]}, Unit.ROW, n=1, l1=1.0),
     ]
 
@@ -325,3 +329,38 @@ def test_an_event_that_cannot_be_stored_is_refused_before_it_is_paid(ledger):
     with pytest.raises(ValueError, match="KINDS"):
         ledger.release(Odd(0.1), counts_query())
     assert ledger.statement(DATASET).entries == ()
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("query", [None, "counts", np.array([3, 1])])
+def test_a_query_is_one(ledger, query):
+    sentence = f"query must be a Query, got {type(query).__name__}"
+    with pytest.raises(TypeError, match=sentence):
+        ledger.release(LatticeLaplace(0.1), query)
+    with pytest.raises(TypeError, match=sentence):
+        ledger.afford([(LatticeLaplace(0.1), query)])
+    assert ledger.statement(DATASET).entries == ()
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize(("what", "given"), [("epsilon", "1"), ("epsilon", None), ("delta", "0")])
+def test_a_budgets_numbers_are_no_texts(ledger, what, given):
+    numbers = {"epsilon": 1.0, "delta": 0.0, what: given}
+    sentence = f"{what} must be a number, got {type(given).__name__}"
+    with pytest.raises(TypeError, match=sentence):
+        ledger.open_budget("another", unit=Unit.ROW, n=4, **numbers)
+    with pytest.raises(TypeError, match=sentence):
+        ledger.change_budget(DATASET, **numbers)
+    assert ledger.datasets() == (DATASET,)
+
+
+@pytest.mark.refusal
+def test_a_budget_is_of_any_kind_of_number(ledger):
+    for name, epsilon in (
+        ("a", 2),
+        ("b", Fraction(1, 3)),
+        ("c", Decimal("0.3")),
+        ("d", np.float32(0.5)),
+    ):
+        ledger.open_budget(name, unit=Unit.ROW, epsilon=epsilon, delta=0, n=4)
+        assert ledger.statement(name).budget.epsilon == Fraction(str(epsilon))

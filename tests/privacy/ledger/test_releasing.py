@@ -432,6 +432,18 @@ def test_two_arrays_are_not_known_by_their_joined_bytes():
 @pytest.mark.refusal
 def test_a_price_is_the_same_request_however_it_is_written(tmp_path):
     ledger = open_toy(tmp_path, epsilon=2.0)
-    one, same = (ledger.release(LatticeLaplace(price), counts_query()) for price in (1, 1.0))
-    assert (one.value, one.entry, same.fresh) == (same.value, same.entry, False)
+    prices = (1, 1.0, "1", "1.0", "1e0", np.float32(1))
+    one, *same = (ledger.release(LatticeLaplace(price), counts_query()) for price in prices)
+    for release in same:
+        assert (one.value, one.entry, release.fresh) == (release.value, release.entry, False)
     assert ledger.statement(DATASET).spent.epsilon == 1
+
+
+@pytest.mark.refusal
+def test_a_text_that_no_double_says_stays_as_it_is():
+    """A third is charged as a third; the double next to it is another price."""
+    for text in ("1/3", "0.30000000000000000001"):
+        mechanism = LatticeLaplace(text)
+        assert mechanism.epsilon == text
+        assert mechanism.event(counts_query()).cost().epsilon == Fraction(text)
+    assert PureEvent("toy", "0.1").epsilon == "0.1"  # its field takes texts

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from sqlalchemy import make_url
 
@@ -140,6 +141,15 @@ def test_planned_releases_cost_nothing_more_and_end_with_the_slots(ledger, entry
     assert ledger.statement(DATASET) == before
     assert ledger.release(NOISE, counts_query((6, 1))).fresh  # paid by itself
     assert spent(ledger) == Fraction("0.8")
+
+
+@pytest.mark.refusal
+def test_a_plans_number_may_be_numpys_and_is_a_whole_one(ledger, entry):
+    assert ledger.release(NOISE, counts_query(), plan=np.int64(entry)).fresh
+    assert ledger.statement(DATASET).plans[0].used == 1
+    for number in (float(entry), str(entry), True, np.float64(entry)):
+        with pytest.raises(ValueError, match="plan must be the number of an entry, got plan="):
+            ledger.release(NOISE, counts_query((5, 5)), plan=number)
 
 
 def test_the_same_request_again_uses_no_slot(ledger, entry):

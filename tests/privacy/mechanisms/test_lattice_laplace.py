@@ -167,6 +167,32 @@ def test_a_vector_costs_less_than_two_geometric_draws_an_entry(n_classes):
     assert noise.asked < 1_000 * (n_classes + 2)
 
 
+def test_one_vector_of_many_classes_costs_no_more_an_entry():
+    """A proposal next to the likeliest total is kept, and no others were drawn beside it."""
+    drawn = []
+
+    class Counting(SystemNoise):
+        def discrete_laplace(self, scale, size):
+            drawn.append(size)
+            return [0, -3] * (size // 2)  # geometric draws of mean 1, that of this scale
+
+    for _ in range(20):
+        draw_lattice(Counting(), 1 / math.log(2), 5_000, wanted=1)
+    assert set(drawn) == {5_000}
+    assert len(drawn) < 30
+
+
+def test_weights_are_compared_by_as_few_factors_as_there_are():
+    """Oracle: the binomial coefficients themselves; of 100,000 classes they have 200,000 bits."""
+    for total, mode, n_classes in itertools.product(range(9), range(9), range(2, 7)):
+        ways, most = lattice_laplace._ways(total, mode, n_classes)
+        others = n_classes - 1
+        expected = Fraction(math.comb(total + others, others), math.comb(mode + others, others))
+        assert Fraction(ways, most) == expected
+    assert max(lattice_laplace._ways(100_050, 100_000, 100_000)).bit_length() < 50 * 18
+    assert max(lattice_laplace._ways(2**40, 2**41, 5)).bit_length() < 5 * 42
+
+
 def test_nothing_is_drawn_where_nothing_is_wanted():
     assert draw_lattice(Scripted([]), 2.0, 4, wanted=0).shape == (0, 4)
 

@@ -14,7 +14,17 @@ from privacy import (
     LatticeLaplaceLaw,
     cumulative_noise,
 )
-from privacy.mechanisms.partial_sums import CountLaw, _partial, partial_sum_variance
+from privacy.mechanisms import partial_sums
+from privacy.mechanisms.partial_sums import (
+    CountLaw,
+    _one_release,
+    _partial,
+    partial_sum_variance,
+)
+
+
+def partial_law(laws: list[CountLaw], n_first: int, total: int) -> tuple[np.ndarray, np.ndarray]:
+    return _partial([_one_release(law, total) for law in laws], n_first)
 
 
 def brute(scale: float, n_classes: int, n_first: int, power: int, reach: int) -> dict[int, float]:
@@ -30,14 +40,14 @@ def brute(scale: float, n_classes: int, n_first: int, power: int, reach: int) ->
 
 @pytest.mark.parametrize("n_first", [1, 2])
 def test_the_law_is_that_of_all_vectors_that_add_up_to_zero(n_first: int) -> None:
-    value, probability = _partial([LatticeLaplace(1.2).law(3)], n_first, 0)
+    value, probability = partial_law([LatticeLaplace(1.2).law(3)], n_first, 0)
     expected = brute(2 / 1.2, 3, n_first, 1, reach=60)
     assert probability == pytest.approx([expected[int(one)] for one in value], abs=1e-14)
 
 
 def test_of_one_class_it_is_the_marginal_law() -> None:
     law = LatticeLaplace(0.7).law(6)
-    value, probability = _partial([law], 1, 0)
+    value, probability = partial_law([law], 1, 0)
     shared = np.isin(law.support, value)
     assert probability[np.isin(value, law.support)] == pytest.approx(
         law.probability[shared], abs=1e-14
@@ -46,7 +56,7 @@ def test_of_one_class_it_is_the_marginal_law() -> None:
 
 def test_gaussian_noise_is_judged_by_its_public_sum() -> None:
     law = DiscreteGaussian(epsilon=1.0, delta=1e-3).law(3)
-    value, probability = _partial([law], 1, 4)
+    value, probability = partial_law([law], 1, 4)
     one = dict(zip(law.support.tolist(), law.probability.tolist(), strict=True))
     weight = np.array([
         one.get(int(z), 0.0) * sum(one[x] * one.get(4 - int(z) - x, 0.0) for x in one) for z in value
@@ -57,7 +67,7 @@ def test_gaussian_noise_is_judged_by_its_public_sum() -> None:
 
 def test_several_releases_add_up() -> None:
     laws = [LatticeLaplace(epsilon).law(4) for epsilon in (0.5, 1.0, 1.0)]
-    value, probability = _partial(laws, 2, 0)
+    value, probability = partial_law(laws, 2, 0)
     expected = sum(partial_sum_variance(law, 2) for law in laws)
     assert float(value.astype(float) ** 2 @ probability) == pytest.approx(expected)
 
@@ -88,6 +98,41 @@ def test_ranges_hold_together_with_the_level(
         at = np.cumsum(z)[:-1]
         hits += bool(((low <= at) & (at <= high)).all())
     assert hits / n_drawn >= level - 5 * np.sqrt(level * (1 - level) / n_drawn)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.95, 1 - 1e-6])
+@pytest.mark.parametrize(
+    ("law", "total"),
+    [
+        (LatticeLaplace(1.0).law(2), 0),
+        (LatticeLaplace(0.3).law(41), 0),
+        (DiscreteLaplaceLaw(3.0, 30), -25),
+        (DiscreteGaussian(1.0, 1e-4).law(30), 40),
+    ],
+)
+def test_the_grid_leaves_out_nothing_that_counts(
+    law: CountLaw, total: int, level: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside a grid that holds all that a sum can be; of k classes and of the others by themselves."""
+    found = cumulative_noise([law], total, level)
+    monkeypatch.setattr(partial_sums, "_furthest", lambda one, n: n * (one.size // 2))
+    beyond = (1 - level) / (law.n_classes - 1) / 2
+    for n_first in range(1, law.n_classes):
+        value, probability = partial_law([law], n_first, total)
+        below, above = np.cumsum(probability), np.cumsum(probability[::-1])
+        ends = found[0][n_first - 1], found[1][n_first - 1]
+        assert ends[0] == value[np.flatnonzero(below > beyond)[0]]
+        assert ends[1] == value[::-1][np.flatnonzero(above > beyond)[0]]
+
+
+@pytest.mark.parametrize("n_classes", [3, 100, 1000])
+def test_the_grid_grows_as_the_root_of_the_number_of_classes(n_classes: int) -> None:
+    """By what two transforms for each number of classes take: a thousand are a second's work."""
+    law = LatticeLaplace(1.0).law(n_classes)
+    release = _one_release(law, 0)
+    own = DiscreteLaplaceLaw(law.scale, n_classes).variance
+    assert release.reach < 12 * np.sqrt(own * n_classes) + 42 * law.scale
+    assert release.wave.size < 4 * release.reach
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 5, 8])
@@ -127,10 +172,10 @@ def test_of_two_classes_both_are_the_same_noise() -> None:
         ([LatticeLaplace(1.0).law(3)], 0, 1.0, r"level must be in \(0, 1\)"),
         ([LatticeLaplace(1.0).law(3)], 0, 0.0, r"level must be in \(0, 1\)"),
         (
-            [LatticeLaplace(5e-4).law(100)],
+            [DiscreteLaplaceLaw(4e6, 100)],
             0,
             0.9,
-            "the noise must be small enough for its exact law, got scale 4000",
+            "the noise must be small enough for its exact law, got scale 4000000",
         ),
         ([LatticeLaplace(1.0).law(3)], 1, 0.9, "total must be 0 for lattice Laplace noise"),
         (
@@ -144,6 +189,18 @@ def test_of_two_classes_both_are_the_same_noise() -> None:
             9999,
             0.9,
             "total must be a sum that the noise can have",
+        ),
+        (
+            [DiscreteGaussian(1.0, 1e-3).law(3)],
+            10**12,
+            0.9,
+            "total must be a sum that the noise can have, got 1000000000000",
+        ),
+        (
+            [DiscreteLaplaceLaw(2.0**40, 3)],  # nothing of its size is built
+            0,
+            0.9,
+            "the noise must be small enough for its exact law",
         ),
     ],
 )

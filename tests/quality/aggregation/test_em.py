@@ -89,6 +89,23 @@ def test_a_settled_fit_that_starts_from_itself_has_settled_again(
     assert again.posterior == pytest.approx(settled.posterior, abs=1e-3)
 
 
+@every_fit
+@QUICK
+@given(crowds())
+def test_a_fit_that_starts_from_itself_goes_on_with_its_next_iteration(
+    fit: Callable[..., Any], labels: CrowdLabels
+) -> None:
+    """Between two fits of the shared prior, every five iterations, where there is one."""
+    fit_5 = fit(labels, max_iter=5, tol=0.0)
+    if fit_5.n_iter < 5:
+        return
+    again = fit(labels, max_iter=1, tol=0.0, start=start_from(labels, fit_5))
+    fit_6 = fit(labels, max_iter=6, tol=0.0)
+    if fit_6.n_iter == 6:
+        assert again.log_likelihood == pytest.approx(fit_6.log_likelihood, abs=1e-9)
+        np.testing.assert_allclose(again.posterior, fit_6.posterior, atol=1e-9)
+
+
 def test_a_fit_in_which_a_class_dies_out_can_be_started_from(rng: np.random.Generator) -> None:
     """A class of a few stray labels among 20 a task: it stays dead from the least prior that is allowed."""
     rows = regular_assignment(n_tasks=300, n_workers=30, labels_per_task=20, rng=rng)

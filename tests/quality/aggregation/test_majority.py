@@ -8,6 +8,7 @@ from hypothesis import given, settings
 
 from benchmarks.quality.crowd_sets import read_set
 from quality import CrowdLabels, encode, majority_vote, weighted_majority
+from quality.aggregation import decide
 from quality.many_classes import weighted_of_named
 from tests.quality.labels.strategies import Row, crowds, label_rows, named_crowd
 
@@ -96,6 +97,14 @@ def test_only_ratios_of_weights_matter(factor: float) -> None:
     assert result.posterior == pytest.approx(np.array([[0.6, 0.4], [1.0, 0.0]]))
 
 
+def test_weights_of_a_group_may_be_near_the_largest_number() -> None:
+    labels = encode(["a", "b", "c", "d"], [1, 1, 1, 1], ["x", "x", "y", "y"])
+    groups = np.array([0, 0, -1, -1])
+    for vote in (weighted_majority, weighted_of_named):
+        found = vote(labels, np.full(4, 1.7e308), groups=groups)
+        assert found.posterior[np.array([0])] == pytest.approx(np.array([[1 / 3, 2 / 3]]))
+
+
 def test_weights_may_outvote_and_may_tie() -> None:
     """By hand: 3 against 1 + 1, then 1 against 1."""
     labels = encode(["a", "b", "c", "b", "c"], [1, 1, 1, 2, 2], ["y", "x", "x", "y", "x"])
@@ -122,3 +131,10 @@ def test_weights_that_are_none_are_refused(weight: np.ndarray) -> None:
     labels = encode(["a", "b"], [1, 1], ["x", "y"])
     with pytest.raises(ValueError, match="weight must be"):
         weighted_majority(labels, weight)
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.longdouble])
+def test_a_posterior_of_any_width_is_decided(kind: type) -> None:
+    label, tied = decide(np.array([[0.25, 0.75], [0.5, 0.5]], dtype=kind))
+    assert (label.tolist(), tied.tolist()) == ([1, 0], [False, True])

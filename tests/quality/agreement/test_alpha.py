@@ -243,6 +243,16 @@ def test_a_code_of_no_class_is_refused(code: int) -> None:
     assert len(alpha_by_class(some_crowd(3), np.array([2, 0]))) == 2
 
 
+@pytest.mark.refusal
+@pytest.mark.parametrize("codes", [np.array([[0, 1]]), np.array([0.0, 1.0])])
+def test_codes_that_are_no_row_of_whole_numbers_are_refused(codes: np.ndarray) -> None:
+    """A table of codes was one class that nobody gave, with an alpha of NaN."""
+    with pytest.raises(
+        ValueError, match=f"codes must be a row of whole numbers, got {codes.dtype}"
+    ):
+        alpha_by_class(some_crowd(3), codes)
+
+
 @pytest.mark.parametrize("metric", METRICS)
 def test_the_alpha_of_a_group_is_that_of_the_table_of_its_tasks_alone(metric: str) -> None:
     labels, values = some_crowd(3), [0.0, 1.0, 5.0]
@@ -289,6 +299,14 @@ def test_the_interval_covers_the_alpha_of_the_population() -> None:
         ({"metric": "interval"}, "needs values"),
         ({"metric": "interval", "values": [1.0]}, "values must be 3 finite numbers"),
         ({"metric": "ordinal", "values": [1.0, 2.0, np.nan]}, "values must be 3 finite numbers"),
+        (
+            {"metric": "ordinal", "values": ["low", "mid", "high"]},
+            "values must be 3 finite numbers",
+        ),
+        ({"metric": "ordinal", "values": [1, 2, 10**400]}, "values must be 3 finite numbers"),
+        ({"metric": "ordinal", "values": [[1], [2, 3], [4]]}, "values must be 3 finite numbers"),
+        ({"metric": "ordinal", "values": np.array([1j, 2, 3])}, "values must be 3 finite numbers"),
+        ({"metric": "ordinal", "values": np.arange(3).astype("M8[D]")}, "values must be 3 finite"),
         ({"level": 1.0}, "level must be in"),
     ],
 )

@@ -12,6 +12,7 @@ from quality import (
     CrowdLabels,
     dawid_skene,
     encode,
+    hold_labels_out,
     majority_vote,
     regular_assignment,
     simulate_crowd,
@@ -278,6 +279,32 @@ def test_a_workers_confusion_is_counted_under_the_pool(rng: np.random.Generator)
     assert result.confusion == pytest.approx(expected, abs=1e-9)
     grouped = auto(labels, groups=np.where(np.arange(30) < 2, 0, -1)).confusion
     assert np.array_equal(grouped[0], grouped[1])
+
+
+@pytest.mark.parametrize(
+    ("posterior", "message"),
+    [
+        (np.full((20, 3), 1 / 3), r"must return a posterior of shape \(60, 3\), got \(20, 3\)"),
+        (np.full((60, 2), 1 / 2), r"must return a posterior of shape \(60, 3\), got \(60, 2\)"),
+        (None, r"must return a posterior of shape \(60, 3\), got a Certain without one"),
+        (np.full((60, 3), np.nan), "must return rows of probabilities adding up to 1"),
+        (np.full((60, 3), -1.0), "must return rows of probabilities adding up to 1"),
+    ],
+)
+@pytest.mark.refusal
+def test_what_a_caller_fits_is_a_distribution_for_every_task(
+    rng: np.random.Generator, posterior: np.ndarray, message: str
+) -> None:
+    """Labels of classes that a posterior lacks were counted beyond the end of a table."""
+    labels, _ = crowd_of(rng, n_tasks=60, n_classes=3)
+
+    def odd(labels: CrowdLabels) -> Certain:
+        return Certain(posterior, np.zeros(60, dtype=np.int16), np.zeros(60, dtype=bool))
+
+    with pytest.raises(ValueError, match="every candidate " + message):
+        auto(labels, candidates={"majority_vote": majority_vote, "odd": odd})
+    with pytest.raises(ValueError, match="fit " + message):
+        hold_labels_out(labels, odd)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from quality import (
     regular_assignment,
     simulate_crowd,
 )
-from quality.dependence import groups, pairs
+from quality.dependence import candidates, groups, pairs
 from quality.labels import NamedPosterior, name_classes
 from quality.simulation.cliques import CLIQUES
 
@@ -339,3 +339,29 @@ def test_the_sums_of_groups_are_those_of_their_pairs_one_by_one(rng: np.random.G
     assert agreed[:, 1] == pytest.approx((slow["pairs"] - expected)[:2])
     assert [*looks_wrong[:, 0], others[0]] == pytest.approx(slow["wrong"].tolist())
     assert [*looks_wrong[:, 1], others[1]] == pytest.approx(slow["chance"].tolist())
+
+
+def test_what_members_share_is_that_of_a_slice(rng: np.random.Generator) -> None:
+    """Oracle: SciPy's slices, stored zeros included."""
+    for _ in range(50):
+        full = rng.integers(-2, 3, size=(12, 12)) * (rng.random((12, 12)) < 0.5)
+        table = csr_matrix(full.astype(np.float64))
+        table.data[rng.random(table.nnz) < 0.2] = 0.0
+        core = np.flatnonzero(rng.random(12) < 0.5).tolist() or [11]
+        inside = table[core][:, core]
+        total, met = candidates._inside(core, table)
+        assert total == pytest.approx(np.asarray(inside.sum(axis=1)).ravel())
+        assert met.tolist() == np.diff(inside.indptr).tolist()
+
+
+def test_groups_of_a_large_crowd_slice_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slice takes time for every worker there is, and each pair would ask for one."""
+    first = np.arange(0, 3_000, 30)[:, np.newaxis]
+    pair = np.concatenate([first + duo for duo in combinations(range(4), 2)])
+    size = len(pair)
+    monkeypatch.setattr(csr_matrix, "__getitem__", lambda *_: pytest.fail("a slice"))
+    found = candidates.candidate_groups(
+        pair, np.full(size, 8.0), np.full(size, 0.6), np.full(size, 50), 3_000, 3_000
+    )
+    assert np.flatnonzero(found == 0).tolist() == [0, 1, 2, 3]
+    assert found.max() == 99

@@ -138,3 +138,16 @@ def test_gold_must_be_a_class_code_for_each_task(find: Callable[..., Any]) -> No
         find(labels, gold=truth[1:])
     with pytest.raises(ValueError, match="gold must be class codes from -1 to 2"):
         find(labels, gold=truth + 3)
+
+
+@pytest.mark.parametrize("prior", [1e-300, 1e-3])
+@pytest.mark.parametrize("name", ["competence_prior", "strategy_prior"])
+def test_a_guess_may_be_less_likely_than_the_least_number(name: str, prior: float) -> None:
+    """The expected logarithm of a chance of which there are .001 labels is -1,000."""
+    for seed in range(10):
+        labels, _ = crowd(seed)
+        if labels.n_classes > 1:
+            one, other = (find(labels, **{name: prior}) for find in (mace, mace_of_named))
+            table = other.posterior[np.arange(labels.n_tasks)]
+            np.testing.assert_allclose(table, one.posterior, atol=1e-7)
+            assert other.log_likelihood == pytest.approx(one.log_likelihood)

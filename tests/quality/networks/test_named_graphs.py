@@ -1,6 +1,7 @@
 """Graphs of networkx: names, edges and numbers are those of what they are made of."""
 
 import sys
+import tracemalloc
 
 import networkx as nx
 import numpy as np
@@ -107,6 +108,26 @@ def test_what_is_of_other_labels_is_refused() -> None:
     ):
         with pytest.raises(ValueError, match="found must be of these labels"):
             to_networkx(other, found)
+
+
+def test_a_matching_of_other_labels_of_the_same_sizes_is_refused() -> None:
+    """Its nodes would be on nobody."""
+    labels = encode(["a", "b", "c"], [1, 1, 2], ["x", "y", "x"])
+    other = encode(["a", "c", "b"], [1, 1, 2], ["x", "y", "x"])
+    with pytest.raises(ValueError, match="found must be of these labels: it puts label nodes on"):
+        to_networkx(labels, semi_matching(conflict_graph(other)))
+
+
+def test_thousands_of_classes_take_no_table_of_tasks_by_classes() -> None:
+    """Five thousand of both: a table of their counts takes 100 MB or more."""
+    labels = encode(["a", "b"] * 5_000, np.repeat(np.arange(5_000), 2), np.arange(10_000) // 2)
+    tracemalloc.start()
+    try:
+        to_networkx(labels)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 20e6
 
 
 def test_without_networkx_one_sentence_says_what_to_install(

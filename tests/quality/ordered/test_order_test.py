@@ -15,6 +15,12 @@ from tests.quality.labels.strategies import crowds
 QUICK = settings(max_examples=25, deadline=None, derandomize=True)
 
 
+def names_of_nothing() -> CrowdLabels:
+    """A table without labels, and without classes."""
+    none = np.zeros(0, dtype=np.int64)
+    return CrowdLabels.from_codes(none, none, none, workers=none, tasks=none, classes=none)
+
+
 @QUICK
 @given(crowds())
 def test_turning_the_order_round_turns_the_result_round(labels: CrowdLabels) -> None:
@@ -175,6 +181,11 @@ def test_a_nominal_set_declared_ordinal_by_mistake_is_noticed(name: str, shared_
 def test_two_classes_have_an_order_always() -> None:
     found = order_fit(encode(["ann", "bob"], [1, 1], ["no", "yes"]))
     assert (found.verdict, found.sentence()) == ("untested", "two classes have an order always")
+
+
+def test_a_table_without_labels_has_no_boundaries() -> None:
+    found = order_fit(names_of_nothing())
+    assert (found.verdict, found.z.size, found.lift.size) == ("untested", 0, 0)
 
 
 def test_tasks_of_one_label_say_nothing() -> None:

@@ -25,6 +25,12 @@ from tests.quality.labels.strategies import crowds
 QUICK = settings(max_examples=25, deadline=None, derandomize=True)
 
 
+def names_of_nothing() -> CrowdLabels:
+    """A table without labels, and without classes."""
+    none = np.zeros(0, dtype=np.int64)
+    return CrowdLabels.from_codes(none, none, none, workers=none, tasks=none, classes=none)
+
+
 def confusions(labels: CrowdLabels, **knobs: float) -> np.ndarray:
     found = ordinal_crowd(labels, **knobs)
     every = found.confusion_of(np.arange(labels.n_workers))
@@ -185,6 +191,12 @@ def test_a_parameter_out_of_its_range_is_refused(knobs: dict[str, object], messa
     labels = encode(["ann", "bob"], [1, 2], ["a", "b"])
     with pytest.raises(ValueError, match=message):
         ordinal_crowd(labels, **knobs)  # type: ignore[arg-type]
+
+
+def test_a_table_without_classes_is_refused_and_one_class_is_certain() -> None:
+    with pytest.raises(LabelError, match="ordered classes must be 1 or more, got none"):
+        ordinal_crowd(names_of_nothing())
+    assert ordinal_crowd(encode(["ann"], [1], ["x"])).posterior.tolist() == [[1.0]]
 
 
 def test_so_many_classes_that_they_are_no_scale_are_refused() -> None:

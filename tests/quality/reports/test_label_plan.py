@@ -223,3 +223,21 @@ def test_reliabilities_out_of_range_are_refused() -> None:
     ):  # fmt: skip
         with pytest.raises(ValueError, match=message):
             one_coin_confusion(np.array(reliability), n_classes)
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("kind", [np.float32, np.longdouble])
+def test_equals_are_equal_whatever_the_width(kind: type) -> None:
+    rng, n_tasks = np.random.default_rng(0), 12
+    labels = encode(np.arange(n_tasks) % 5, np.arange(n_tasks), np.arange(n_tasks) % 3)
+    rows = rng.dirichlet(np.ones(3), size=2)[np.arange(n_tasks) % 2]
+    posterior = np.stack([rng.permutation(row) for row in rows]).astype(kind)
+    confusion = one_coin_confusion(np.array([0.8, 0.8, 0.7, 0.7, 0.6]), 3).astype(kind)
+    one, other = (
+        plan_labels(
+            labels, posterior.astype(width), confusion.astype(width), budget=8, per_worker=4
+        )
+        for width in (kind, np.float64)
+    )
+    for name in ("task", "worker", "gain"):
+        assert getattr(one, name).tobytes() == getattr(other, name).tobytes()

@@ -10,7 +10,7 @@ from scipy.stats import entropy
 
 from quality import CrowdLabels, dawid_skene, encode, majority_vote, next_labels
 from quality.many_classes import one_coin_of_named
-from quality.reports.tasks import task_report
+from quality.reports.tasks import posterior_entropy, task_report
 from tests.quality.labels.strategies import crowds
 
 QUICK = settings(max_examples=60, deadline=None, derandomize=True)
@@ -173,3 +173,11 @@ def test_numbers_of_any_width_are_taken(kind: type) -> None:
     labels = encode(["ann", "bob"], [1, 1], ["x", "y"])
     report = task_report(labels, np.array([[0.25, 0.75]], dtype=kind))
     assert (report.label.tolist(), report.margin.tolist()) == ([1], [0.5])
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.longdouble])
+def test_entropies_have_all_their_digits_whatever_the_width(kind: type) -> None:
+    posterior = np.random.default_rng(0).dirichlet(np.ones(3), size=50).astype(kind)
+    exact = posterior_entropy(posterior.astype(np.float64))
+    np.testing.assert_allclose(posterior_entropy(posterior), exact, atol=1e-14)

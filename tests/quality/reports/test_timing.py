@@ -119,3 +119,14 @@ def test_a_crowd_of_few_or_of_clocks_that_stand_still_is_not_judged() -> None:
 def test_times_that_do_not_fit_are_refused(seconds: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         response_times(encode([1, 2], [1, 1], [0, 1]), seconds)
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.longdouble])
+def test_times_of_any_width_are_taken(kind: type) -> None:
+    rng = np.random.default_rng(0)
+    labels = encode(np.repeat(np.arange(7), 6), np.tile(np.arange(6), 7), np.zeros(42, dtype=int))
+    seconds = (40_000 + 20_000 * rng.random(42)).astype(kind)  # two of them are beyond float16
+    one, other = response_times(labels, seconds), response_times(labels, seconds.astype(np.float64))
+    assert one.median_seconds.tobytes() == other.median_seconds.tobytes()
+    assert one.deviation.tobytes() == other.deviation.tobytes()

@@ -64,6 +64,23 @@ def test_it_is_the_slow_filter(labels: CrowdLabels, n_workers: int, least: int) 
     assert sorted(filtered.removed.tolist()) == np.flatnonzero(~filtered.keep).tolist()
 
 
+def test_of_thousands_of_workers_the_highest_is_that_of_a_look_at_everybody() -> None:
+    """They are ranked by blocks: whoever meets a worker that goes, in whatever block, is ranked anew."""
+    rng, n_workers = np.random.default_rng(0), 5_000
+    worker, task = rng.permutation(np.arange(20_000) % n_workers), np.repeat(np.arange(5_000), 4)
+    once = np.unique(task * n_workers + worker, return_index=True)[1]
+    label = np.where(rng.random(20_000) < 0.8, task % 3, rng.integers(3, size=20_000))
+    crowd = ShrinkingCrowd(encode(worker[once], task[once], label[once]))
+    judged = np.ones(n_workers, dtype=bool)
+    for gone in rng.permutation(n_workers)[:300].tolist():
+        penalty = np.where(judged, crowd.soft_penalty(), 0.0)
+        worst = np.flatnonzero(penalty >= penalty.max() - 1e-12)
+        expected = worst[np.argmin(crowd.agreement()[worst])]
+        assert crowd.highest(judged) == (expected, penalty[expected])
+        judged[[expected, gone]] = False
+        crowd.remove(gone)
+
+
 @QUICK
 @given(crowds(), st.integers(1, 3))
 def test_no_task_falls_below_the_least_number_of_labels(labels: CrowdLabels, least: int) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from quality import (
     CrowdLabels,
+    LabelError,
     encode,
     filter_dishonest,
     graded_penalty,
@@ -120,6 +121,27 @@ def test_the_chances_of_all_answers_add_up_to_one() -> None:
     terms = fit_graded(labels)[1].terms.reshape(-1, 5, 3)
     assert terms[:, :, 0].sum(axis=1) == pytest.approx(1.0)
     assert terms[:, :, 1].sum(axis=1) == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("n_classes", [200, 1_000])
+def test_guessers_on_a_long_scale_are_found_too(n_classes: int) -> None:
+    """A wrong grade hundreds of classes off has a chance whose product over labels is still a number."""
+    labels, kind = graders(0, {"random": 8}, n_tasks=300, n_classes=n_classes)
+    _, _, reliability, _ = fit_graded(labels)
+    assert reliability[kind == "random"].max() < 0.2 < 0.4 < reliability[kind == "honest"].min()
+    found = filter_dishonest(labels, ordered=True, rng=np.random.default_rng(1))
+    assert sorted(kind[found.removed]) == ["random"] * 8
+
+
+def test_thousands_of_grades_are_refused_in_a_sentence() -> None:
+    """A division by zero before: half to that power is none."""
+    labels = encode(["a", "b"] * 2, [1, 1, 2, 2], [0, 1, 1, 1], classes=range(1_001))
+    for judge in (
+        graded_penalty,
+        lambda labels: filter_dishonest(labels, ordered=True, rng=np.random.default_rng(1)),
+    ):
+        with pytest.raises(LabelError, match="ordered classes must be at most 1,000, got 1,001"):
+            judge(labels)
 
 
 def test_guessers_among_graders_are_found_by_distance() -> None:

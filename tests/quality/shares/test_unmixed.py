@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from quality.shares import unmixed_shares
+from quality.shares.unmixed import on_simplex
 
 
 def unmix(said: np.ndarray, true: np.ndarray, wrong: float, **given: np.ndarray):  # type: ignore[no-untyped-def]
@@ -95,3 +96,12 @@ def test_what_does_not_fit_is_refused() -> None:
             unmix(said, said, 0.1, **wrong)
     with pytest.raises(ValueError, match="must be finite, got NaN or infinity"):
         unmix(np.array([[np.nan, 0.5]]), said, 0.1)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1.0, 1e17, 1e300])
+def test_the_nearest_point_of_the_simplex_is_found_at_any_scale(scale: float) -> None:
+    """By hand: the two largest are equal and share what there is, but for what the third has."""
+    found = on_simplex(np.array([1.0, 0.0, 1.0]) * scale)
+    third = max(0.0, (1.0 - 2.0 * scale) / 3.0)
+    expected = [(1.0 - third) / 2.0, third, (1.0 - third) / 2.0]
+    np.testing.assert_allclose(found, expected, atol=1e-15)

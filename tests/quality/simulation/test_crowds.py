@@ -17,7 +17,7 @@ from quality import (
     soft_penalty,
 )
 from quality.simulation import crowds
-from quality.simulation.crowds import STRATEGIES
+from quality.simulation.crowds import STRATEGIES, Assignment
 from tests.quality.choice.contracts import AGGREGATORS, Aggregator
 
 PERFECT = (1e9, 1e-12)  # Beta parameters of a worker who is always right
@@ -184,11 +184,28 @@ def test_no_rule_errs_on_fewer_tasks_than_theorem_3_says(rule: Aggregator) -> No
         ),
         ({"truth": np.array([0, 2])}, "truth must be 2 class codes below 2"),
         ({"truth": np.array([0])}, "truth must be 2 class codes below 2"),
-        ({"reliability": (0.0, 1.0)}, "reliability must be two numbers > 0 and finite"),
-        ({"reliability": (1.0, float("nan"))}, "reliability must be two numbers > 0 and finite"),
+        pytest.param(
+            {"adversaries": {"sleepy": 1, 3: 1}},
+            r"adversaries must be of .*got \[3, 'sleepy'\]",
+            marks=pytest.mark.refusal,
+        ),
+        pytest.param(
+            {"truth": np.array([0.0, 1.0])},
+            "truth must be 2 class codes below 2, got float64",
+            marks=pytest.mark.refusal,
+        ),
+        ({"reliability": (0.0, 1.0)}, r"reliability must be two numbers in \(0, 1e300\], got"),
+        ({"reliability": (1.0, float("nan"))}, "reliability must be two numbers in"),
+        # the sum of the two overflows, and every worker would be wrong always
+        ({"reliability": (1e308, 1e308)}, "reliability must be two numbers in"),
         pytest.param(
             {"reliability": (1.0, 2.0, 3.0)},
-            "reliability must be two numbers > 0 and finite",
+            "reliability must be two numbers in",
+            marks=pytest.mark.refusal,
+        ),
+        pytest.param(
+            {"reliability": ("a", 1.0)},
+            r"reliability must be two numbers in .*got \('a', 1.0\)",
             marks=pytest.mark.refusal,
         ),
     ],
@@ -202,6 +219,40 @@ def test_what_does_not_fit_is_refused(
     } | change  # fmt: skip
     with pytest.raises(ValueError, match=message):
         simulate_crowd(assignment, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("worker", "task", "message"),
+    [
+        ([0, 1], [0, 2], "worker and task must be as many codes"),
+        ([0, 3], [0, 1], "worker and task must be as many codes"),
+        ([-1, 1], [0, 1], "worker and task must be as many codes"),
+        pytest.param(
+            [0], [0, 1], "worker and task must be as many codes", marks=pytest.mark.refusal
+        ),
+        ([0, 1], [1, 0], "task must ascend"),
+    ],
+)
+def test_an_assignment_that_names_nobody_or_is_out_of_order_cannot_be_made(
+    worker: list[int], task: list[int], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        Assignment(np.array(worker), np.array(task), n_workers=3, n_tasks=2)
+
+
+@pytest.mark.refusal
+def test_labels_are_whole_numbers_whatever_kind_of_codes_the_truth_has(
+    rng: np.random.Generator,
+) -> None:
+    """Unsigned codes of 64 bits and signed ones add up to floating point."""
+    assignment = regular_assignment(n_tasks=20, n_workers=8, labels_per_task=3, rng=rng)
+    chosen = {"n_classes": 100, "adversaries": {"malicious": 2, "shifted": 2, "part_time": 2}}
+    plain = simulate_crowd(assignment, np.full(20, 99), rng=np.random.default_rng(1), **chosen)
+    for kind in (np.uint64, np.uint8, np.int8):
+        truth = np.full(20, 99, dtype=kind)
+        found = simulate_crowd(assignment, truth, rng=np.random.default_rng(1), **chosen)
+        assert found.label.dtype == found.truth.dtype == np.int64
+        assert np.array_equal(found.label, plain.label)
 
 
 def test_imitators_take_no_room_for_labels_that_they_do_not_copy(rng: np.random.Generator) -> None:

@@ -1,5 +1,7 @@
 """Workers who grade: wrong answers fall off with distance, and those who shift or see no order."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -36,6 +38,29 @@ def test_a_decay_of_one_names_every_other_class_alike(rng: np.random.Generator) 
     assert share == pytest.approx([0.0, 1 / 3, 1 / 3, 1 / 3], abs=0.01)
 
 
+@pytest.mark.parametrize("decay", [5e-324, 1e-310])
+def test_the_least_decay_names_neighbours_alone(rng: np.random.Generator, decay: float) -> None:
+    """Draws among weights that have no digits would name the class itself, or one beyond the last."""
+    grade = np.repeat([0, 1, 2], 1000)
+    drawn = another_grade(grade, 3, decay, rng)
+    assert (np.abs(drawn - grade) == 1).all()
+    assert np.mean(drawn[1000:2000] == 0) == pytest.approx(0.5, abs=0.1)
+
+
+def test_thousands_of_grades_take_no_table_of_labels_by_classes(rng: np.random.Generator) -> None:
+    """Twenty thousand labels of ten thousand classes: a number for each would take 1,600 MB."""
+    grade = rng.integers(10_000, size=20_000)
+    tracemalloc.start()
+    try:
+        drawn = another_grade(grade, 10_000, 0.3, rng)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 20e6
+    # 7 in 10 wrong grades are neighbours
+    assert np.mean(np.abs(drawn - grade) == 1) == pytest.approx(0.7, abs=0.03)
+
+
 def test_honest_misses_fall_off_with_distance_and_nominal_ones_do_not(
     crowd: SimulatedCrowd,
 ) -> None:
@@ -51,6 +76,15 @@ def test_shifted_workers_are_one_off_in_one_direction_each(crowd: SimulatedCrowd
     for worker in np.flatnonzero(crowd.kind == "shifted"):
         hers = crowd.worker == worker
         assert len(np.unique(np.sign(crowd.label - crowd.truth[crowd.task])[hers])) == 2  # or none
+
+
+def test_shifted_workers_are_off_four_times_in_five_where_the_scale_goes_on(
+    crowd: SimulatedCrowd,
+) -> None:
+    """About 2,400 labels of inner grades: Hoeffding, .08 off has probability below 1e-12."""
+    inner = (crowd.truth[crowd.task] > 0) & (crowd.truth[crowd.task] < 4)
+    off = (crowd.label != crowd.truth[crowd.task])[(crowd.kind == "shifted")[crowd.worker] & inner]
+    assert np.mean(off) == pytest.approx(0.8, abs=0.08)
 
 
 @pytest.mark.parametrize("decay", [0.0, -1.0, 1.1, np.nan])

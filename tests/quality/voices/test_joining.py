@@ -143,6 +143,25 @@ def test_a_voice_is_measured_on_so_many_tasks_at_most(monkeypatch):
     assert np.mean(found.label == truth) > np.mean(majority_vote(labels).label == truth)
 
 
+def test_beliefs_of_many_classes_are_of_fewer_tasks(monkeypatch):
+    """All of 20,000 tasks and 10,000 classes would be 8 GB."""
+    labels, truth, voice = crowd()
+    monkeypatch.setattr(import_module("quality.voices.joining"), "MAX_BELIEFS", 5 * 4 * 200)
+    held_out = hold_labels_out(labels, majority_vote)
+    assert held_out.log_belief.shape == (5, 200, 4)
+    found = join_voice(majority_vote(labels), voice, held_out)
+    assert np.mean(found.label == truth) > np.mean(majority_vote(labels).label == truth)
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("kind", [np.float32, np.longdouble])
+def test_a_voice_of_another_precision_is_the_same_voice(kind):
+    labels, _, voice = crowd()
+    given = voice.astype(kind)
+    one, other = joined(labels, given), joined(labels, given.astype(np.float64))
+    assert one.posterior.tobytes() == other.posterior.tobytes()
+
+
 @pytest.mark.refusal
 @pytest.mark.parametrize(
     ("voice", "message"),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from learners.genesis import COMPARTMENT, PathError, Simulation, element_class, variant
+from learners.genesis import COMPARTMENT, PathError, ScriptError, Simulation, element_class, variant
 
 
 def drawn(block, dt):
@@ -278,3 +278,14 @@ def test_what_cannot_be_linked_names_both_classes():
         sim.link("/t", "/c")
     with pytest.raises(ValueError, match="delay must be >= 0 and finite, got delay=-1.0"):
         sim.connect("/x", "/s", delay=-1.0)
+
+
+@pytest.mark.parametrize("command", ["delete /w[0:3]", "copy /w[3] to /v", "move /w[1:2] to /v"])
+def test_some_rows_of_an_element_are_not_the_element(command):
+    """Nothing is lost: a row is neither deleted, copied nor moved with all the others."""
+    sim = Simulation(rng=np.random.default_rng(0))
+    sim.create("worker", "/w", n=5)
+    with pytest.raises(ScriptError, match="must name a whole element, got some rows"):
+        sim.script(command)
+    assert sim.le("/") == ["w"]
+    assert len(sim.get("/w", "drift")) == 5

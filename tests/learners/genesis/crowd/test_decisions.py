@@ -105,3 +105,19 @@ def test_a_wrong_number_is_refused(wrong, sentence, rng):
         decide_many(1, **{"drift": 1.0, "bound": 1.0, **wrong}, rng=rng)
     with pytest.raises(ValueError, match="bound and noise must be > 0"):
         diffusion_law(drift=1.0, bound=-1.0)
+
+
+@pytest.mark.parametrize("options", [2, 4])
+@pytest.mark.parametrize("knobs", [{"bound": 0.01}, {"bound": 5.0, "deadline": 0.02}])
+def test_without_drift_no_option_is_before_another(options, knobs, rng):
+    """Where none is ahead of 0 the right one has no more than its share; six standard errors."""
+    made = decide_many(20_000, options=options, drift=0.0, noise=0.5, rng=rng, **knobs)
+    share = 1 / options
+    assert abs((made.label == 0).mean() - share) < 6 * np.sqrt(share * (1 - share) / 20_000)
+
+
+@pytest.mark.parametrize("drift", [-5e5, -1e-320, 1e-320, 5e5])
+def test_the_law_has_its_limits(drift):
+    law = diffusion_law(drift=drift, bound=1.0)
+    assert law.accuracy == (0.5 if abs(drift) < 1 else float(drift > 0))
+    assert law.seconds == (1.0 if abs(drift) < 1 else pytest.approx(1 / 5e5))

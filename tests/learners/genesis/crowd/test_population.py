@@ -226,6 +226,7 @@ connect /w to /labels
         ("set /pool bound 0", r"bound of /pool\[0\] must be > 0, got 0.0"),
         ("set /pool[3] lapse 2", r"lapse of /pool\[3\] must be in \[0, 1\], got 2.0"),
         ("set /desk labels 9", r"labels of /desk must be in \[1, 8\]"),
+        ("delete /desk\ncreate desk /desk -n 2", "/desk must be one desk, got 2 rows; create one"),
         ("set /tasks truth {uniform 0 2}", r"truth of /tasks\[0\] must be a whole number, got"),
         ("set /tasks[3] options 2.5", r"options of /tasks\[3\] must be a whole number, got 2.5"),
         ("set /desk labels {inf}", r"labels of /desk\[0\] must be a whole number, got inf"),
@@ -248,3 +249,51 @@ def test_a_recorder_without_labels_says_so():
         sim.result("/labels")
     with pytest.raises(ValueError, match="gathers results, got desk"):
         sim.result("/desk")
+
+
+def places(record):
+    """Which row of the workers labelled which row of the tasks."""
+    found = np.zeros((record.worker_row.max() + 1, record.task_row.max() + 1), dtype=int)
+    np.add.at(found, (record.worker_row[record.worker], record.task_row[record.task]), 1)
+    return found
+
+
+def test_a_worker_to_whom_two_connections_lead_is_one_worker():
+    """A task has as many labels as the desk asks for, and the weights of one worker add up."""
+    asked = places(ran(SMALL + "connect /desk to /pool[0:3] -weight 5").result("/labels"))
+    assert (asked.sum(axis=0) == 3).all()
+    assert asked.max() == 1
+    assert asked[:3].sum(axis=1).min() > asked[3:].sum(axis=1).max()
+
+
+@pytest.mark.parametrize("to", ["/desk", "/pool -weight .5"])
+def test_tasks_that_come_in_parts_are_drawn_apart(to):
+    script = SMALL.replace("connect /tasks to /desk\n", "")
+    parts = "".join(
+        f"connect /tasks[{first}:{first + 30}] to {to} -delay {100 * first}\n" for first in (0, 30)
+    )
+    asked = places(ran(script + parts).result("/labels"))
+    assert (asked[:, :30] == asked[:, 30:]).mean() < 0.7
+
+
+def test_a_group_of_whom_nobody_is_asked_is_left_alone():
+    """One task, and a group for each of eight workers."""
+    groups = "".join(f"create honest /pool/w{k}\n" for k in range(8))
+    record = ran(f"""
+create task /tasks
+create desk /desk
+create neutral /pool
+{groups}
+create recorder /labels
+connect /tasks to /desk
+connect /desk to /pool/#
+connect /pool/# to /labels
+""").result("/labels")
+    assert len(record.label) == 3
+
+
+def test_workers_are_drawn_alike_however_many_tasks_at_a_time(monkeypatch):
+    whole = ran(SMALL).result("/labels")
+    monkeypatch.setattr("learners.genesis.crowd.assignment.MAX_SCORES", 16)
+    parts = ran(SMALL).result("/labels")
+    np.testing.assert_array_equal(parts.time, whole.time)

@@ -260,6 +260,38 @@ def test_a_saved_link_keeps_the_one_message_that_it_was_made_for():
     assert Simulation.load(sim.save(), rng=np.random.default_rng(0)).save() == sim.save()
 
 
+def test_a_saved_function_finds_the_variables_that_it_asks_for():
+    sim = simulation()
+    sim.script("n = 3\nfunction make\n  create worker /w -n {n}\nend\nxform f\nxbutton go make")
+    again = Simulation.load(sim.save(), rng=np.random.default_rng(0))
+    again.forms["f"]["go"].press()
+    assert len(again.get("/w", "drift")) == 3
+    assert again.save().startswith(sim.save().partition("create")[0])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "-3", "0.1", "1e300", "inf", "-inf", "(1, 2)", "(1,)", '("a", inf)', "normal(0, .5)", "()",
+        '"a // b"', '"say \\"x\\" {n}"', '"p\\\\"', '"a\\nb"', "'\N{GREEK SMALL LETTER MU} \u2028'", '""',
+    ],
+)  # fmt: skip
+def test_a_saved_variable_has_its_value(value):
+    sim = simulation()
+    sim.script(f"x = {value}")
+    again = Simulation.load(sim.save(), rng=np.random.default_rng(0))
+    assert again._interpreter.variables == sim._interpreter.variables
+    assert again.save() == sim.save()
+
+
+def test_a_saved_variable_may_be_no_number_and_an_array_is_left_out():
+    sim = simulation()
+    sim.script('create worker /w -n 3\nx = inf - inf\ny = get("/w", "drift")')
+    again = Simulation.load(sim.save(), rng=np.random.default_rng(0))
+    assert list(again._interpreter.variables) == ["x"]
+    assert np.isnan(again._interpreter.variables["x"])
+
+
 def test_saved_rows_may_be_infinite_or_without_a_value():
     sim = simulation()
     sim.script("create worker /w -n 4\nset /w deadline {inf}\nset /w[0:2] drift (1, inf)")
