@@ -86,3 +86,12 @@ def test_short_floats_are_worked_on_as_doubles(width):
     found, expected = (near_duplicates(one) for one in (short, short.astype(np.float64)))
     np.testing.assert_array_equal(found.cosine, expected.cosine)
     assert found.pair.tolist() == [[3, 70]]
+
+
+def test_constant_features_make_no_tasks_alike():
+    """The rounded mean of many of a constant is another number, by more than rounding of one."""
+    features = np.random.default_rng(0).normal(size=(1000, 12)).astype(np.float32)
+    constant = np.full((1000, 1000), 0.1, dtype=np.float32)
+    beside = near_duplicates(np.column_stack([features, constant]))
+    assert beside.complete
+    assert beside.pair.tolist() == near_duplicates(features).pair.tolist()
