@@ -27,7 +27,14 @@ from learners.class_ratios.matched_means import MatchedMeans, covariances_of
 from learners.class_ratios.mean_matching import errors_left_out, parts_left_out
 from learners.class_ratios.trials import Match, Trial
 
-__all__ = ["EXACT_POINTS", "KernelMatcher", "KernelMatching", "NystroemMatcher", "n_landmarks"]
+__all__ = [
+    "EXACT_POINTS",
+    "KernelMatcher",
+    "KernelMatching",
+    "NystroemMatcher",
+    "best_bandwidth",
+    "n_landmarks",
+]
 
 EXACT_POINTS = 20_000
 MAX_LANDMARKS = 1200
@@ -79,17 +86,10 @@ class KernelMatching:
             raise ValueError(f"bandwidth must be > 0 and finite, got bandwidth={self.bandwidth}")
 
     def trial(self, labelled: LabelledBags) -> Trial:
-        """Choose the bandwidth with least error on bags left out; of equally good ones the largest."""
-        ladder = bandwidth_ladder(median_distance(labelled.points))
-        exact = labelled.size.sum() <= EXACT_POINTS
-        gram = (set_gram if exact else _landmark_gram)(labelled.points, ladder)
-        error = errors_left_out(gram, labelled.mixture, labelled.evidence)
-        weight = labelled.evidence[np.concatenate(parts_left_out(labelled.mixture))]
-        total = error @ weight
-        chosen = int(np.flatnonzero(total == total.min())[-1])
-        method = KernelMatching(float(ladder[chosen]))
-        expected = _expected_left_out(method.fit(labelled), labelled)
-        return Trial(method, error[chosen], expected, weight)
+        """Choose the bandwidth, and return the errors on bags left out."""
+        bandwidth, error, weight = best_bandwidth(labelled)
+        method = KernelMatching(bandwidth)
+        return Trial(method, error, _expected_left_out(method.fit(labelled), labelled), weight)
 
     def fit(self, labelled: LabelledBags) -> "KernelMatcher | NystroemMatcher":
         """Train on all bags."""
@@ -160,6 +160,32 @@ class NystroemMatcher:
     def match(self, point: Float[np.ndarray, "points features"]) -> Match:
         """Return the means, and the inner product of each point's features with each bag's mean."""
         return self.means, self.features(point) @ self.mean.T
+
+
+def best_bandwidth(
+    labelled: LabelledBags,
+) -> tuple[float, Float[np.ndarray, " left"], Float[np.ndarray, " left"]]:
+    """Return the bandwidth with least error on bags left out, those errors, and the bags' weights.
+
+    Of equally good ones the largest is taken.
+
+    Examples
+    --------
+    >>> line = np.linspace(-1, 1, 50)[:, None]
+    >>> bags = [np.vstack([line[: 50 - k], 5 + line[:k]]) for k in (10, 25, 40)]
+    >>> labelled = LabelledBags.of(bags, np.array([[0.8, 0.2], [0.5, 0.5], [0.2, 0.8]]))
+    >>> bandwidth, error, weight = best_bandwidth(labelled)
+    >>> len(error), weight
+    (3, array([50., 50., 50.]))
+    """
+    ladder = bandwidth_ladder(median_distance(labelled.points))
+    exact = labelled.size.sum() <= EXACT_POINTS
+    gram = (set_gram if exact else _landmark_gram)(labelled.points, ladder)
+    error = errors_left_out(gram, labelled.mixture, labelled.evidence)
+    weight = labelled.evidence[np.concatenate(parts_left_out(labelled.mixture))]
+    total = error @ weight
+    chosen = int(np.flatnonzero(total == total.min())[-1])
+    return float(ladder[chosen]), error[chosen], weight
 
 
 def _expected_left_out(matcher: "KernelMatcher | NystroemMatcher", labelled: LabelledBags) -> float:

@@ -29,7 +29,7 @@ from learners.class_ratios.bags import (
     dense,
     label_evidence,
 )
-from learners.class_ratios.kernel_matching import KernelMatching, n_landmarks
+from learners.class_ratios.kernel_matching import KernelMatching, best_bandwidth, n_landmarks
 from learners.class_ratios.kernels import (
     LandmarkKernel,
     NystroemMap,
@@ -245,16 +245,16 @@ def learn_streamed_ratios(
     with threadpool_limits(1):  # the same bytes as with one thread per block elsewhere
         scale = feature_scale(np.concatenate(sample.points))
         points = tuple(point / scale for point in sample.points)
-        trial = KernelMatching().trial(LabelledBags(points, sample.mixture, sample.noise))
+        bandwidth, _, _ = best_bandwidth(LabelledBags(points, sample.mixture, sample.noise))
         landmarks = spread_places([len(point) for point in points], n_landmarks(int(size.sum())))
         chosen = zip(points, landmarks, strict=True)
         landmark = np.concatenate([point[places] for point, places in chosen])
-        matched = NystroemMap.of(landmark, _bandwidth(trial))
+        matched = NystroemMap.of(landmark, bandwidth)
         features = _RowFeatures(scale, matched, fit_features(points))
         shares = _Shares(sample.mixture, sample.noise, size)
         own = _own_products(points, landmarks, matched, size)
         means, mean, covariance, fit = _matched(passes, shares, features, own)
-        trial = _trial_of_all(trial.method, means, shares, covariance)
+        trial = _trial_of_all(KernelMatching(bandwidth), means, shares, covariance)
     names = passes.names if isinstance(passes, LocalBlocks) else None
     return StreamedRatioModel(trial, level, called, features, shares, means, mean, fit, names)
 

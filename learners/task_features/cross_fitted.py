@@ -21,6 +21,8 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from learners.task_features.duplicates import within_squares
+
 __all__ = ["CrossFitted", "cross_fitted_probabilities"]
 
 INVERSE_PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1)  # scikit-learn's C, the simplest model first
@@ -28,7 +30,6 @@ MAX_TRAINED = 20_000  # tasks that one model learns from
 MIN_BELIEF = 0.02  # classes less likely than this are left out of a task's soft label
 FLOOR = 1e-6  # no class is called impossible, one that training lacked included
 MAX_ITER = 200
-LEAST_PEAK = 1e-140  # of a feature: squares of less, and of its inverse, leave the doubles
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,7 +103,7 @@ def cross_fitted_probabilities(
     if taught is None:
         taught = np.ones(len(features), dtype=np.bool_)
     _check(features, believed, taught, n_folds)
-    features = _within_squares(features)
+    features, _ = within_squares(features)
     fold = np.empty(len(features), dtype=np.int64)
     for part in (taught, ~taught):
         fold[part] = rng.permutation(np.count_nonzero(part)) % n_folds
@@ -147,15 +148,6 @@ def _check(features: np.ndarray, believed: np.ndarray, taught: np.ndarray, n_fol
     n_taught = int(np.count_nonzero(taught))
     if not (isinstance(n_folds, Integral) and 3 <= n_folds <= n_taught):
         raise ValueError(f"n_folds must be from 3 to {n_taught} tasks, got n_folds={n_folds}")
-
-
-def _within_squares(features: np.ndarray) -> np.ndarray:
-    """Return the features, those divided by their largest number whose squares vanish or overflow."""
-    # no table of its size is made; short floats have no 1e140, and whole numbers may have no sign
-    most, least = (end(axis=0).astype(np.float64) for end in (features.max, features.min))
-    peak = np.maximum(most, -least)
-    odd = (peak > 0) & ~((peak > LEAST_PEAK) & (peak < 1 / LEAST_PEAK))
-    return features / np.where(odd, peak, 1.0) if odd.any() else features
 
 
 def _fit(

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Float64, Int64
 
-__all__ = ["NearDuplicates", "near_duplicates"]
+__all__ = ["NearDuplicates", "near_duplicates", "within_squares"]
 
 LEAST = 0.99  # cosine of near-duplicates, of centred and scaled features
 MAX_PAIRS = 1_000
@@ -133,13 +133,7 @@ def _unit_rows(
     """Return centred and scaled rows of length 1, and whose they are; average rows are left out."""
     if not features.size:
         return features.astype(np.float32)[:0], np.zeros(0, dtype=np.int64)
-    peak = np.maximum(
-        features.max(axis=0).astype(np.float64), -features.min(axis=0).astype(np.float64)
-    )
-    odd = (peak > 0) & ~((peak > LEAST_PEAK) & (peak < 1 / LEAST_PEAK))
-    if odd.any():
-        features = features / np.where(odd, peak, 1.0)
-        peak[odd] = 1.0
+    features, peak = within_squares(features)
     # less the first row: otherwise a constant would differ from the mean of many, which is rounded
     scaled = features.astype(np.float64) - features[0]
     scaled -= scaled.mean(axis=0)
@@ -149,6 +143,22 @@ def _unit_rows(
     length = np.sqrt(np.einsum("tf,tf->t", scaled, scaled))
     place = np.flatnonzero(length > 1e-9)
     return (scaled[place] / length[place, None]).astype(np.float32), place
+
+
+def within_squares(features: np.ndarray) -> tuple[np.ndarray, Float[np.ndarray, " features"]]:
+    """Return features, those whose squares vanish or overflow divided by their peak, and the peaks then.
+
+    >>> within_squares(np.array([[1e200, 3.0], [-5e199, -4.0]]))
+    (array([[ 1. ,  3. ],
+           [-0.5, -4. ]]), array([1., 4.]))
+    """
+    # no table of its size is made; short floats have no 1e140, and whole numbers may have no sign
+    most, least = (end(axis=0).astype(np.float64) for end in (features.max, features.min))
+    peak = np.maximum(most, -least)
+    odd = (peak > 0) & ~((peak > LEAST_PEAK) & (peak < 1 / LEAST_PEAK))
+    if not odd.any():
+        return features, peak
+    return features / np.where(odd, peak, 1.0), np.where(odd, 1.0, peak)
 
 
 def _directions(unit: np.ndarray) -> Float[np.ndarray, "features first"]:

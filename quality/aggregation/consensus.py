@@ -121,8 +121,12 @@ def check_distributions(posterior: Float[np.ndarray, "tasks classes"]) -> None:
     """
     if not (posterior.ndim == 2 and posterior.shape[1] >= 1):
         raise ValueError(f"posterior must be of tasks and 1 class or more, got {posterior.shape}")
-    if not (np.all(posterior >= 0) and np.allclose(posterior.sum(axis=1), 1)):
+    if not _are_distributions(posterior):
         raise ValueError("posterior must hold rows of probabilities adding up to 1, got others")
+
+
+def _are_distributions(posterior: np.ndarray) -> bool:
+    return bool(np.all(posterior >= 0) and np.allclose(posterior.sum(axis=1), 1))
 
 
 def posterior_found(
@@ -138,7 +142,7 @@ def posterior_found(
         is_table = isinstance(posterior, np.ndarray)
         came = posterior.shape if is_table else f"a {type(fitted).__name__} without one"
         raise ValueError(f"{what} must return a posterior of shape {shape}, got {came}")
-    if not (np.all(posterior >= 0) and np.allclose(posterior.sum(axis=1), 1)):
+    if not _are_distributions(posterior):
         raise ValueError(f"{what} must return rows of probabilities adding up to 1, got others")
     table: np.ndarray = posterior.astype(np.float64, copy=False)
     return table
