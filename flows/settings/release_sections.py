@@ -14,6 +14,7 @@ from flows.choices import TrainingMethod
 from flows.settings.publication_keys import check_key
 from flows.settings.section import Positive, Section, Share
 from privacy import Unit
+from privacy.accounting import exact, six_digits_down
 
 __all__ = ["GateSettings", "ModelSettings", "PrivacySettings"]
 
@@ -126,7 +127,7 @@ class ModelSettings(Section):
     epsilon_train: Positive = 1.0
     """Price of the coefficients."""
     epsilon_select: Positive = 0.5
-    """Price of choosing among regularization."""
+    """Price of choosing among regularization; the coefficients' too where one strength is listed."""
     delta_train: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Delta of the coefficients, at most privacy.delta; above 0 it allows noisy descent."""
     epsilon_score: Positive = 0.1
@@ -161,11 +162,12 @@ class ModelSettings(Section):
     @property
     def epsilons(self) -> dict[str, float]:
         """What the price of the model is the sum of, by what it buys."""
-        parts = {
-            "train": self.epsilon_train,
-            "select": self.epsilon_select,
-            "score": self.epsilon_score,
-        }
+        parts = {"train": self.epsilon_train, "select": self.epsilon_select}
+        if len(self.regularization) == 1:  # nothing is chosen: its price trains
+            parts = {
+                "train": six_digits_down(exact(self.epsilon_train) + exact(self.epsilon_select))
+            }
+        parts["score"] = self.epsilon_score
         return parts if self.components is None else parts | {"components": self.epsilon_components}
 
 

@@ -328,9 +328,10 @@ def _learning(
         what: price if size == 1 else _share_of(price, size)
         for what, price in model.epsilons.items()
     }
-    train, select, score = (each[what] for what in ("train", "select", "score"))
+    score = each["score"]
     n_features = _n_trained(model, rows.develop_x.shape[1])
-    training = training_of(model, (train, select), n_features, crowd.labels.n_classes)
+    paid = each["train"], each.get("select", 0.0)
+    training = training_of(model, paid, n_features, crowd.labels.n_classes)
     with _numbers_of("[model]"):
         scored = ScoredTraining(_on_components(training, model, each), epsilon_score=score)
     whole = str(sum(map(exact, prices)))
@@ -398,6 +399,8 @@ def training_of(
     """
     price, delta = sum(map(exact, prices), exact(0)), model.delta_train
     both, chosen = six_digits_down(price), prices if prices[1] else with_choice(price)
+    if len(model.regularization) == 1:
+        chosen = both, 0.0
     descends = model.method == "noisy_descent" or (
         model.method == "auto"
         and prefers_descent(both, delta, n_features=n_features, n_classes=n_classes)

@@ -22,7 +22,7 @@ from learners.private import (
     histogram_score,
     histogram_sensitivity,
 )
-from learners.selection.public_split import check_price, choice, noisiest
+from learners.selection.public_split import check_choice, check_price, noisiest
 from privacy.accounting import covering_scale, keep_declared
 from privacy.mechanism import Json, Noise
 from privacy.mechanisms import LatticeLaplace, PureEvent, exact
@@ -49,7 +49,7 @@ class HistogramValidation:
     epsilon_counts
         For the counts of one histogram, > 0.
     epsilon_select
-        For the choice, > 0.
+        For the choice, > 0; 0 with one candidate, of which nothing is chosen.
     low, high
         Declared bounds, of a finite distance, as in `PrivateHistogram`.
 
@@ -67,7 +67,7 @@ class HistogramValidation:
 
     **Guarantees.** No replacement of a value moves a score by more than its sensitivity; without noise
     the best score wins, equal ones are equally likely; the cost is `epsilon_counts + epsilon_select`
-    for any number of candidates.
+    for any number of candidates; with one candidate it is `epsilon_counts`.
     **Privacy.** Unit: the query's, one value at most. Fix the noises z_i. Replacing a training value
     moves each score by at most 4 / (h n) and a validation value by 2 / (h m), see
     `histogram_sensitivity`, and i* is `NoisyMax` of that spread, with a step for rounding:
@@ -98,8 +98,8 @@ class HistogramValidation:
             raise ValueError(f"candidates must be distinct, one at least, got {self.candidates}")
         for n_bins in self.candidates:
             check_bins(n_bins, self.low, self.high)
-        check_price(epsilon_counts=self.epsilon_counts, epsilon_select=self.epsilon_select)
-        choice(self.epsilon_select)
+        check_price(epsilon_counts=self.epsilon_counts)
+        check_choice(self.candidates, self.epsilon_select)
         # a refusal by the draw would come after payment
         covering_scale(ONE_TASK, self.epsilon_counts)
 
@@ -123,6 +123,8 @@ class HistogramValidation:
 
     def draw(self, query: Query, noise: Noise) -> Json:
         """Choose and count on the query's values; only the ledger calls this."""
+        if len(self.candidates) == 1:
+            return self.release(query, 0, noise)
         score, beta = self.scores(query, noise)
         chosen = noisiest(score, float(beta.max()), self.epsilon_select, noise)
         return self.release(query, chosen, noise)

@@ -83,6 +83,8 @@ class PerCandidateValidation:
     def choose(self, rows: SplitRows, noise: Noise) -> Json:
         """Choose and train on lifted rows, for `draw` and for experiments."""
         knobs = self.selection
+        if len(knobs.candidates) == 1:
+            return knobs.choose(rows, noise)
         train = partial(rows.train, epsilon=knobs.epsilon_train, noise=noise)
         beta = [knobs.sensitivity((candidate,), rows) for candidate in knobs.candidates]
         score = np.array([rows.score(train(candidate)) for candidate in knobs.candidates])
@@ -137,6 +139,8 @@ class PerWidthValidation:
 
     def draw(self, query: Query, noise: Noise) -> Json:
         """Choose and count on the query's values; only the ledger calls this."""
+        if len(self.selection.candidates) == 1:
+            return self.selection.draw(query, noise)
         score, beta = self.selection.scores(query, noise)
         price = self.selection.epsilon_select
         normed = generalized_scores(score, beta, epsilon=price)

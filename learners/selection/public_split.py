@@ -10,7 +10,7 @@ The split into training and validation rows is public: it is drawn without looki
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +35,7 @@ __all__ = [
     "STEPS",
     "SplitRows",
     "check_candidates",
+    "check_choice",
     "check_price",
     "check_split",
     "choice",
@@ -149,6 +150,18 @@ def check_price(**epsilon: float) -> None:
     for name, price in epsilon.items():
         if not 0 < price < math.inf:
             raise ValueError(f"{name} must be > 0 and finite, got {name}={price}")
+
+
+def check_choice(candidates: Sized, epsilon_select: float) -> None:
+    """Raise ValueError unless a choice among several has a price, and one candidate has none."""
+    if len(candidates) > 1:
+        check_price(epsilon_select=epsilon_select)
+        choice(epsilon_select)
+    elif epsilon_select != 0:
+        raise ValueError(
+            "epsilon_select must be 0 with one candidate, of which nothing is chosen, got "
+            f"epsilon_select={epsilon_select}: spend it on what is released"
+        )
 
 
 def choice(epsilon: float) -> NoisyMax:

@@ -21,9 +21,8 @@ from learners.private import (
 from learners.selection.public_split import (
     SplitRows,
     check_candidates,
-    check_price,
+    check_choice,
     check_split,
-    choice,
     noisiest,
     split_rows,
 )
@@ -54,7 +53,7 @@ class StabilityValidation:
     epsilon_train
         For one training, > 0.
     epsilon_select
-        For the choice, > 0.
+        For the choice, > 0; 0 with one candidate, of which nothing is chosen.
     norm_bound, n_classes
         As in `ObjectivePerturbation`.
 
@@ -69,8 +68,8 @@ class StabilityValidation:
     looking at the data. A release is `{"coef", "chosen", "regularization"}`.
 
     **Guarantees.** Without noise in the choice the best score wins; equal ones are equally likely;
-    the cost is `epsilon_train + epsilon_select` for any number of candidates; a query without
-    training and validation rows raises before it is paid.
+    the cost is `epsilon_train + epsilon_select` for any number of candidates; one candidate is trained
+    once, at `epsilon_train`; a query without training and validation rows raises before it is paid.
     **Privacy.** Unit: the query's, one row at most, as in `ObjectivePerturbation`. Fix the noise
     R_i, which does not depend on the data. Replacing one row moves each score by at most beta (see
     `score_sensitivity`), a rounded one by a step more, and i* is `NoisyMax` of that spread, exact in
@@ -102,9 +101,8 @@ class StabilityValidation:
     def __post_init__(self) -> None:
         keep_declared(self)
         check_candidates(self.candidates, self.norm_bound, self.n_classes)
-        check_price(epsilon_select=self.epsilon_select)
+        check_choice(self.candidates, self.epsilon_select)
         check_training_price(epsilon_train=self.epsilon_train)
-        choice(self.epsilon_select)
 
     @property
     def epsilon(self) -> Fraction:
@@ -135,6 +133,8 @@ class StabilityValidation:
     def choose(self, rows: SplitRows, noise: Noise) -> Json:
         """Choose and train on lifted rows, for `draw` and for experiments."""
         train = partial(rows.train, epsilon=self.epsilon_train, noise=noise)
+        if len(self.candidates) == 1:
+            return rows.release(train(self.candidates[0]), 0, self.candidates)
         beta = self.sensitivity(self.candidates, rows)
         score = np.array([rows.score(train(candidate)) for candidate in self.candidates])
         chosen = noisiest(score, beta, self.epsilon_select, noise)

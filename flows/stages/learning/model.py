@@ -221,8 +221,8 @@ def _terms(learning: Learning, model: ModelSettings) -> dict[str, Any]:
     terms: dict[str, Any] = {
         "method": OBJECTIVE,
         "candidates": list(model.regularization),
-        "epsilon_train": model.epsilon_train,
-        "epsilon_select": model.epsilon_select,
+        "epsilon_train": model.epsilons["train"],
+        "epsilon_select": model.epsilons.get("select", 0.0),
         "epsilon_score": model.epsilon_score,
         "delta_train": 0.0,
     }

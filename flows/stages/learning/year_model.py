@@ -40,7 +40,7 @@ from learners import (
 )
 from learners.holdout import PooledVerdict, ScoreCounts, judge_pooled, pooled_error_limit
 from privacy import BudgetError, LatticeLaplace, Ledger, Query, Release
-from privacy.accounting import price_text
+from privacy.accounting import exact, price_text
 
 __all__ = [
     "DESCENT", "OBJECTIVE", "ask_fresh_holdout", "known_scales", "train_on_cohorts", "validation_accuracies",
@@ -87,7 +87,11 @@ def train_on_cohorts(run: Run, crowd: Crowd, privacy: PrivacySettings, model: Mo
         published, x, y, model, crowd.labels.n_classes, training=use == TRAINING,
         judges=use == VALIDATION,
     )  # fmt: skip
-    descends = isinstance(newest.training, NoisyGradientDescent)
+    training = max((rows.training for rows in cohorts), key=lambda one: exact(str(one.epsilon)))
+    if descends := isinstance(training, NoisyGradientDescent):
+        trained, selected = training.epsilon, 0.0
+    else:
+        trained, selected = training.epsilon_train, training.epsilon_select
     run.write_json(
         "model.json",
         {
@@ -97,8 +101,8 @@ def train_on_cohorts(run: Run, crowd: Crowd, privacy: PrivacySettings, model: Mo
             "norm_bound": model.norm_bound,
             "method": f"{DESCENT if descends else OBJECTIVE}, averaged over {len(cohorts)} cohorts",
             "candidates": [],
-            "epsilon_train": prices.train,
-            "epsilon_select": prices.select,
+            "epsilon_train": trained,
+            "epsilon_select": selected,
             "epsilon_score": prices.score,
             "delta_train": prices.delta if descends else 0.0,
             "regularization": None,
@@ -117,8 +121,9 @@ def train_on_cohorts(run: Run, crowd: Crowd, privacy: PrivacySettings, model: Mo
     )
     fresh = sum(one.fresh for one in found.training)
     return (
-        f"{len(cohorts)} cohorts, {fresh} newly trained on, at epsilon {price_text(prices.train)} per "
-        f"{newest.unit}; right on {seen['private']:.1%} of the validation tasks "
+        f"{len(cohorts)} cohorts, {fresh} newly trained on, at epsilon "
+        f"{price_text(exact(str(training.epsilon)))} per {newest.unit}; "
+        f"right on {seen['private']:.1%} of the validation tasks "
         f"({seen['non_private']:.1%} without privacy, {seen['majority_class']:.1%} by the commonest "
         "class)"
     )

@@ -512,6 +512,15 @@ def test_a_delta_that_training_does_not_take_leaves_it_a_choice_among_candidates
     assert rows.year.select == 0.0
 
 
+def test_one_strength_is_trained_at_the_price_of_training_and_choice(tmp_path: Path) -> None:
+    (rows,) = planned_year(
+        tmp_path, "n" * 60, key="1", model=MODEL | {"regularization": [0.01]}, privacy=YEAR
+    ).learning
+    assert isinstance(rows.training, StabilityValidation)
+    assert rows.training.epsilon_select == 0.0
+    assert exact(rows.training.epsilon_train) == exact(rows.year.train) + exact(rows.year.select)
+
+
 def test_a_rest_of_the_budget_too_small_for_any_noise_trains_no_model() -> None:
     """Counts have what is left but a hundred-thousandth, which rounding down to six digits leaves."""
     privacy = PrivacySettings(epsilon=1.2345678, planned_runs=12, proportions_epsilon=5.0)

@@ -224,3 +224,14 @@ def test_every_counting_is_drawn_at_the_price_of_the_counts_and_the_choice_at_it
 def test_a_price_of_counts_that_no_noise_has_is_refused_before_it_is_paid(epsilon):
     with pytest.raises(ValueError, match=r"epsilon must be >= l1 / 2\*\*40"):
         HistogramValidation((2, 4), epsilon, 0.25, low=0.0, high=1.0)
+
+
+def test_one_number_of_bins_is_counted_once_at_epsilon_counts(rng):
+    one = dataclasses.replace(MECHANISM, candidates=(4,), epsilon_select=0.0)
+    query = toy(rng)
+    assert one.event(query).cost().epsilon == exact(MECHANISM.epsilon_counts)
+    drawn = one.draw(query, SeededNoise(3))
+    assert drawn == one.release(query, 0, SeededNoise(3))
+    assert PerWidthValidation(one).draw(query, SeededNoise(3)) == drawn
+    with pytest.raises(ValueError, match="epsilon_select must be 0 with one candidate"):
+        dataclasses.replace(MECHANISM, candidates=(4,))

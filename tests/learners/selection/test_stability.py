@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from learners.private.linear_model import fit_linear, signs
 from learners.private.logistic_minimum import lift
 from learners.private.objective_perturbation import perturbed_weight, split_epsilon, training_query
-from learners.selection.public_split import STEPS, noisiest, ramp_score
+from learners.selection.per_candidate import PerCandidateValidation
+from learners.selection.public_split import STEPS, noisiest, ramp_score, split_rows
 from learners.selection.stability import StabilityValidation, score_sensitivity
-from privacy.mechanisms import covering_scale
+from privacy.mechanisms import covering_scale, exact
 from tests.learners.scripted_noise import ScriptedNoise, SeededNoise, SilentNoise
 
 SELECTION = StabilityValidation(
@@ -286,7 +287,7 @@ def test_the_drawn_choice_follows_that_law(rng):
 
 def test_the_cost_is_one_training_and_one_choice_for_any_number_of_candidates(rng):
     query = some_query(rng)
-    for candidates in [(0.1,), tuple(0.1 + k for k in range(20))]:
+    for candidates in [(0.1, 0.2), tuple(0.1 + k for k in range(20))]:
         event = dataclasses.replace(SELECTION, candidates=candidates).event(query)
         assert event.cost().epsilon == Fraction(9, 10)
         assert event.cost().delta == 0
@@ -332,3 +333,23 @@ def test_a_query_without_both_sides_of_the_split_is_refused_before_it_is_paid(rn
 def test_knobs_out_of_range_are_refused(knobs):
     with pytest.raises(ValueError, match="must be"):
         dataclasses.replace(SELECTION, **knobs)
+
+
+def test_one_candidate_is_trained_once_at_epsilon_train():
+    """Nothing is chosen: the release is one training, whose noise is the first that is drawn."""
+    query = some_query(np.random.default_rng(0))
+    one = dataclasses.replace(SELECTION, candidates=(0.1,), epsilon_select=0.0)
+    assert one.event(query).cost().epsilon == exact(SELECTION.epsilon_train)
+    rows = split_rows(query, one.norm_bound, one.n_classes)
+    noise = SeededNoise(4)
+    trained = rows.train(0.1, epsilon=one.epsilon_train, noise=noise)
+    drawn = one.draw(query, SeededNoise(4))
+    assert drawn == rows.release(trained, 0, (0.1,))
+    assert PerCandidateValidation(one).draw(query, SeededNoise(4)) == drawn
+
+
+def test_a_price_for_the_choice_of_one_candidate_is_refused():
+    with pytest.raises(ValueError, match="epsilon_select must be 0 with one candidate"):
+        dataclasses.replace(SELECTION, candidates=(0.1,))
+    with pytest.raises(ValueError, match="epsilon_select must be > 0"):
+        dataclasses.replace(SELECTION, epsilon_select=0.0)

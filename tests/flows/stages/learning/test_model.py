@@ -97,6 +97,25 @@ def test_noisy_descent_trains_for_a_delta_that_every_page_states(
         assert "ε = 7, δ = 1e-05 for training, 0.5 for the score" in shown
 
 
+def test_the_price_of_a_choice_among_one_is_the_trainings(tmp_path: Path) -> None:
+    """What is booked, the model's page and the preview say the same three numbers."""
+    path = write_small_campaign(tmp_path)
+    one = path.read_text().replace("regularization = [0.01, 0.1]", "regularization = [0.1]")
+    path.write_text(one)
+    settings = load_settings(path)
+    folder = run_pipeline(settings).folder
+    model = json.loads((folder / "model.json").read_text())
+    terms = ("epsilon_train", "epsilon_select", "epsilon_score", "regularization")
+    assert [model[key] for key in terms] == [7.0, 0.0, 0.5, 0.1]
+    (statement,) = read_statements(settings.state)
+    spent = {entry["what"]: entry["epsilon"] for entry in statement["entries"]}
+    assert spent["rows to train on"] == 7.5
+    for page in ("report.html", "public.html"):
+        assert "ε = 7 for training, 0.5 for the score" in " ".join(
+            (folder / page).read_text().split()
+        )
+
+
 def test_without_a_delta_training_is_pure_whatever_the_features(tmp_path: Path) -> None:
     settings = load_settings(write_small_campaign(tmp_path))
     model = json.loads((run_pipeline(settings).folder / "model.json").read_text())
