@@ -36,7 +36,7 @@ MARKS = {  # the longer first: one of UTF-32 begins as one of UTF-16 does
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-FULL = {errno.ENOSPC, errno.EDQUOT}
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # the last where `ulimit -f` bounds a file
 HEADER = 30 + 20  # bytes of an archive's entry before its array, besides its name and the padding
 PADDING, ALIGNED = 0xD935, 64  # the field's public number; bytes
 MAPPED = WeakSet[mmap.mmap]()  # files of texts that somebody still looks at

@@ -373,7 +373,8 @@ def is_whole(number: object) -> bool:
 def check_size(n: int) -> None:
     """Raise ValueError unless 1 <= n <= 2**53, so that noisy counts cannot overflow."""
     if not (is_whole(n) and 1 <= n <= MAX_RECORDS):
-        raise ValueError(f"n must be an integer from 1 to 2**53, got n={n}")
+        shown = repr(n) if isinstance(n, str) else n  # a text of digits would look like a number
+        raise ValueError(f"n must be an integer from 1 to 2**53, got n={shown}")
 
 
 def check_classes(n_classes: int, what: str = "n_classes") -> None:

@@ -91,8 +91,8 @@ def main() -> None:
             "their centres so many deviations apart. Mixed differently, alike or very much alike: shares "
             "from a Dirichlet law of parameter 1, 10 or 30. Reliability is the median of what the "
             "diagnostics tell; below one half, with three classes or more, intervals are widened, up to "
-            "twice. That rule was settled on other draws of the first kind of groups, and on none of the "
-            "second."
+            "twice, and with any number where no classes are told apart beyond chance. The "
+            "first rule was settled on other draws of the first kind of groups, and on none of the second."
         ),
     )
 

@@ -30,7 +30,7 @@ class Peer:
         if python is None:
             return None
         command = [str(python), str(Path(__file__).with_name(script)), *arguments]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
     def built(self) -> bool:
         """Build the environment if need be, and return whether it is there."""

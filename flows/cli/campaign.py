@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -45,7 +47,8 @@ def run(
     prefect: Annotated[
         bool | None,
         typer.Option(
-            help="force the Prefect flow or the plain run [default: a flow where an API is configured]"
+            help="force the Prefect flow or the plain run, the last of both given [default: a flow where an "
+            "API is configured]"
         ),
     ] = None,
     json_: AsJson = False,
@@ -180,7 +183,7 @@ def report(
     from flows.report import write_reports, write_worker_page
     from flows.run import refuse_unfinished
 
-    with mistakes():
+    with mistakes(), _sound(run_folder):
         refuse_unfinished(run_folder, "spend.json")
         by_id = show_worker_ids or _names_workers(run_folder)
         if worker is not None:
@@ -240,9 +243,25 @@ def deploy(
         print_line(f"{yaml} is written; `prefect deploy --all` beside it deploys it")
 
 
+@contextmanager
+def _sound(folder: Path) -> Iterator[None]:
+    """Raise EngineError where a file of a finished run is no JSON any more."""
+    try:
+        yield
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        from flows.settings import EngineError  # for a fault only
+
+        raise EngineError(
+            f"{folder} holds a file that cannot be read and may be damaged ({error}); make another run "
+            "with --again"
+        ) from None
+
+
 def _names_workers(folder: Path) -> bool:
     """Return whether a finished run's own report calls workers by their ids."""
-    settings = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["settings"]
+    from flows.tables import read_json  # for these commands only
+
+    settings = read_json(folder / "manifest.json")["settings"]
     return bool(settings.get("report", {}).get("worker_names"))
 
 
@@ -250,8 +269,10 @@ def _of_another_version(folder: Path, lacking: Exception) -> str:
     """Return why a finished run has no report: other code wrote it, without what today's pages read."""
     from importlib.metadata import version  # for this sentence only
 
+    from flows.tables import read_json
+
     what = Path(lacking.filename).name if isinstance(lacking, OSError) else lacking
-    made = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["versions"]
+    made = read_json(folder / "manifest.json")["versions"]
     return (
         f"{folder} was written by other code (crowdassay {made['crowdassay']}, this is "
         f"{version('crowdassay')}) and lacks what the reports show, {what}; its own report.html "

@@ -89,7 +89,7 @@ def init(
     from flows.tables import inputs_of  # DuckDB, too
 
     with mistakes():
-        if labels.suffix == ".toml":
+        if labels.suffix.lower() == ".toml":
             raise SettingsError(
                 f"init takes tables and writes settings, got {labels}, which is named as settings "
                 f"are; to run them: crowdassay run {shlex.quote(str(labels))}"

@@ -208,7 +208,7 @@ def kept_input(path: Path, folder: Path) -> Path:
         keep_standard_input,
     )
 
-    if path.suffix == ".sql":
+    if path.suffix.lower() == ".sql":
         raise TableError(
             f"{path.name} is a query, which the settings of a run take; write its rows to a file and name "
             f"that, for labels: crowdassay import {shlex.quote(str(path))} --format sql --url-env NAME "
@@ -479,7 +479,7 @@ def main() -> None:
             raise
         _end_process(ended.code)
     except OSError as error:
-        if error.errno != errno.ENOSPC:
+        if error.errno not in (errno.ENOSPC, errno.EFBIG):
             raise
         print(f"crowdassay: standard output: {error.strerror}", file=sys.stderr)
         _end_process(MISTAKE)

@@ -251,7 +251,7 @@ def _refuse_column(column: str | None, where: str) -> None:
 @contextmanager
 def _opened(paths: Sequence[Path], folder: Path) -> Iterator[list[TextTable]]:
     """Open task tables: those of Parquet where they lie, under a cap of memory, and others whole."""
-    if any(path.suffix != ".parquet" for path in paths):
+    if any(path.suffix.lower() != ".parquet" for path in paths):
         yield [open_table(path, ("task",)) for path in paths]
         return
     for path in paths:

@@ -10,7 +10,6 @@ among them: whether and when an entry was made can depend on private data.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path, PurePath
@@ -22,7 +21,7 @@ import pyarrow.parquet as pq
 
 from flows.report.rows import SHOWN_TASKS, planned_rows, pseudonyms, task_rows, worker_rows
 from flows.settings import InputSettings
-from flows.tables import arrow_array, read_first, read_parquet
+from flows.tables import arrow_array, read_first, read_json, read_parquet
 
 __all__ = ["CAMPAIGN", "GROUPED", "internal_page", "lineage", "public_page"]
 
@@ -180,8 +179,7 @@ def public_page(folder: Path) -> Facts:
 
 def _read_json(folder: Path, name: str) -> Facts:
     """Return a JSON object of the run folder."""
-    facts: Facts = json.loads((folder / name).read_text(encoding="utf-8"))
-    return facts
+    return read_json(folder / name)
 
 
 def _asked_for(folder: Path, name: str) -> Facts | None:

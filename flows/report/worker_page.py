@@ -9,7 +9,6 @@ PosixPath('runs/20261121T094500Z-web/worker-7f3a.html')
 
 from __future__ import annotations
 
-import json
 import math
 from functools import partial
 from pathlib import Path
@@ -23,7 +22,7 @@ from flows.files import write_whole
 from flows.report.html import render_template
 from flows.report.rows import pseudonyms
 from flows.run import Crowd, load_crowd, refuse_unfinished
-from flows.tables import TableError, numpy_array, read_parquet
+from flows.tables import TableError, numpy_array, read_json, read_parquet
 
 __all__ = ["label_quality", "worker_facts", "write_worker_page"]
 
@@ -92,7 +91,7 @@ def worker_facts(folder: Path, worker: str) -> dict[str, Any]:
     own = table.filter(pc.equal(table["worker"], worker)).to_pylist()[0]
     classes = [str(name) for name in labels.classes]
     return {
-        "name": json.loads((folder / "inputs.json").read_text(encoding="utf-8"))["name"],
+        "name": read_json(folder / "inputs.json")["name"],
         "worker": own,
         "classes": classes,
         "confusion_by_consensus": _confusion(agreed, given, len(classes)),
@@ -161,12 +160,12 @@ def _confusion(
 
 def _runs(folder: Path, worker: str) -> list[dict[str, Any]]:
     """Return how she stood in the campaign's runs up to this one, oldest first."""
-    own = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    own = read_json(folder / "manifest.json")
     found = []
     for other in sorted(folder.resolve().parent.iterdir()):
         if not all((other / name).is_file() for name in ("manifest.json", "workers.parquet")):
             continue
-        manifest = json.loads((other / "manifest.json").read_text(encoding="utf-8"))
+        manifest = read_json(other / "manifest.json")
         if manifest["name"] != own["name"] or manifest["started"] > own["started"]:
             continue
         columns = [

@@ -7,14 +7,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from flows.run.listing import refuse_unfinished
-from flows.tables import read_parquet
+from flows.tables import read_json, read_parquet
 from privacy.accounting import price_text
 
 __all__ = ["Change", "RunChanges", "compare_runs"]
@@ -111,8 +110,7 @@ def compare_runs(before: Path, after: Path) -> RunChanges:
 
 
 def _read(folder: Path, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / name).read_text(encoding="utf-8"))
-    return found
+    return read_json(folder / name)
 
 
 def _numbers(folder: Path) -> dict[str, str]:

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int, Int8
 
 from flows.files import map_texts, write_arrays
 from flows.sharding import FeatureFolder, names_alone, open_features
-from flows.tables import Gold, Reference, TaskTable
+from flows.tables import Gold, Reference, TaskTable, undamaged
 from quality import CrowdLabels, MultiLabels, encode_gold
 from quality.labels import sort_codes
 
@@ -204,9 +204,10 @@ def save_crowd(folder: Path, crowd: Crowd) -> None:
 
 def load_crowd(folder: Path) -> Crowd:
     """Return what `save_crowd` wrote; names stay in the file until they are looked at."""
-    stored = map_texts(folder / CROWD)
-    with np.load(folder / CROWD, allow_pickle=False) as file:
-        stored |= {name: file[name] for name in file.files if name not in stored}
+    with undamaged(folder / CROWD):
+        stored = map_texts(folder / CROWD)
+        with (folder / CROWD).open("rb") as kept, np.load(kept, allow_pickle=False) as file:
+            stored |= {name: file[name] for name in file.files if name not in stored}
     labels, tasks, gold, reference = _stored_labels(stored), None, None, None
     if "table" in stored:
         names = tuple(stored["feature_names"].tolist())

@@ -25,7 +25,7 @@ import numpy as np
 from flows.files import file_digest, write_arrays, write_whole
 from flows.run.store import MANIFEST, Run, code_version, digest_key, publication_now, read_on
 from flows.settings import Settings
-from flows.tables import input_paths, is_fetched
+from flows.tables import input_paths, is_fetched, undamaged
 
 if TYPE_CHECKING:
     from quality import CrowdLabels, EMStart
@@ -139,7 +139,8 @@ def start_of(run: Run, labels: CrowdLabels) -> EMStart | None:
         return None
     from quality import EMStart  # numba, which a run where nothing is new need not load
 
-    with np.load(run.folder / START, allow_pickle=False) as kept:
+    path = run.folder / START
+    with undamaged(path), path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
         earlier = EMStart(*(kept[name] for name in ARRAYS))
     return earlier.matched(labels.workers, labels.classes)
 

@@ -37,8 +37,8 @@ from flows.run.store import (
     other_versions,
     unfinished_runs,
 )
-from flows.settings import Settings
-from flows.tables import input_files, input_paths, is_fetched
+from flows.settings import EngineError, Settings
+from flows.tables import input_files, input_paths, is_fetched, read_json
 
 __all__ = [
     "LAST_FAILURE", "ListedRun", "RunState", "forget_failure", "last_failure", "list_runs", "note_failure",
@@ -230,5 +230,8 @@ def last_failure(state: Path, campaign: str | None = None) -> dict[str, str] | N
     path = state / LAST_FAILURE
     if not path.is_file():
         return None
-    found: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        found: dict[str, str] = read_json(path)
+    except EngineError:  # a damaged note must not end a run that has succeeded
+        return None
     return found if campaign in (None, found.get("campaign", campaign)) else None

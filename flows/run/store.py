@@ -25,16 +25,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from flows.files import KEY, file_digest, forget_pages, state_key, sync_folder, write_whole
 from flows.settings import Settings, SettingsError, is_remote, key_at
-from flows.tables import input_files, read_parquet
+from flows.tables import input_files, read_json, read_parquet, write_parquet
 
 if TYPE_CHECKING:
     from quality import Progress
@@ -75,8 +73,7 @@ class Run:
 
     def read_json(self, name: str) -> dict[str, Any]:
         """Read a JSON output of an earlier stage."""
-        read: dict[str, Any] = json.loads((self.folder / name).read_text(encoding="utf-8"))
-        return read
+        return read_json(self.folder / name)
 
     def write_json(self, name: str, value: dict[str, Any]) -> None:
         """Write a JSON output, whole or not at all."""
@@ -94,19 +91,11 @@ class Run:
 
     def write_table(self, name: str, table: pa.Table) -> None:
         """Write a Parquet output, whole or not at all."""
-        write_whole(self.folder / name, lambda path: pq.write_table(table, path))
+        self.write_rows(name, (table,))
 
     def write_rows(self, name: str, parts: Iterable[pa.Table]) -> None:
         """Write a Parquet output from parts, one or more, of which one is in memory at a time."""
-
-        def write(path: Path) -> None:
-            rest = iter(parts)
-            first = next(rest)
-            with pq.ParquetWriter(path, first.schema) as file:
-                for part in chain([first], rest):
-                    file.write_table(part)
-
-        write_whole(self.folder / name, write)
+        write_whole(self.folder / name, lambda path: write_parquet(path, parts))
 
     def finished(self, stage: str) -> dict[str, Any] | None:
         """Return the manifest's record of a stage that is whole, or None."""

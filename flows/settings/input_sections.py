@@ -116,7 +116,7 @@ class InputSettings(Section):
         given = (self.labels, *self.tasks, *filter(None, (self.gold, self.reference)))
         for path in (*given, *filter(None, (self.embeddings,))):
             check_address(path)
-        query = next((path.name for path in given if path.suffix == ".sql"), None)
+        query = next((path.name for path in given if path.suffix.lower() == ".sql"), None)
         if self.url_env is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", self.url_env):
             raise ValueError(
                 "url_env must be the name of an environment variable; the address that it holds is "
@@ -135,7 +135,7 @@ class InputSettings(Section):
 
     @model_validator(mode="after")
     def _embeddings_are_of_tasks(self) -> InputSettings:
-        if self.embeddings is not None and self.embeddings.suffix != ".npy":
+        if self.embeddings is not None and self.embeddings.suffix.lower() != ".npy":
             raise ValueError(f"embeddings must be a file .npy, got {self.embeddings.name}")
         if self.embeddings is not None and not self.tasks:
             raise ValueError("embeddings needs tasks, the tables whose rows they are of")

@@ -150,7 +150,9 @@ def list_features(
     if folder.exists():
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
-    streamed = all(path.suffix == ".parquet" for path in paths) and columns.embeddings is None
+    streamed = (
+        all(path.suffix.lower() == ".parquet" for path in paths) and columns.embeddings is None
+    )
     if streamed:
         with open_tasks(paths, folder, memory_gb=memory_gb, threads=None) as tables:
             listed = ListedTasks(*list_tasks(tables, groups, subject, columns))

@@ -17,14 +17,12 @@ import json
 import math
 import os
 import shutil
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from socket import gethostname
 from typing import Any, BinaryIO, Literal, TypeAlias
-from zipfile import BadZipFile
 
 import duckdb
 import numpy as np
@@ -49,6 +47,7 @@ from flows.tables import (
     read_parquet,
     release_memory,
     text_column,
+    undamaged,
 )
 from quality.labels import MAX_CLASSES, CrowdLabels, LabelShard
 
@@ -63,6 +62,7 @@ Mapper: TypeAlias = Callable[[Callable[[Any, Any], Any], Sequence[Any], Any], It
 
 SHARDS = "shards"  # the folder in a run folder
 WHOLE_FOLDER, GOLD, GROUPS = "shards.json", "gold.npz", "groups.npy"
+WRITTEN: dict[str, Any] = {"compression": "zstd", "write_page_checksum": True}
 SCHEMA = pa.schema([("task", pa.int32()), ("worker", pa.int32()), ("label", pa.int16())])
 
 
@@ -179,6 +179,8 @@ def count_rows(table: Path) -> int:
 
 def open_shards(folder: Path) -> ShardFolder:
     """Return the shards that `write_shards` wrote; EngineError if the file about them is damaged or lost."""
+    if not folder.is_dir():
+        raise EngineError(f"{folder} is not there any more; begin anew without --resume")
     with read_back(folder / WHOLE_FOLDER):
         about = json.loads((folder / WHOLE_FOLDER).read_text(encoding="utf-8"))
         return ShardFolder(folder, **about | {"first_task": tuple(about["first_task"])})
@@ -221,7 +223,9 @@ def load_shard(shards: ShardFolder, number: int) -> LabelShard:
     last = [*shards.first_task[1:], shards.n_tasks][number]
     path = shards.paths[number]
     with read_back(path), opened(shards.folder, shards.store, path.name) as file:
-        rows = pq.read_table(file, schema=SCHEMA, use_threads=False)
+        rows = pq.read_table(
+            file, schema=SCHEMA, use_threads=False, page_checksum_verification=True
+        )
         task = rows.column("task").to_numpy()
         if not (len(task) and task[0] == first and task[-1] == last - 1):
             raise ValueError(f"it must hold the tasks {first} to {last - 1}")
@@ -271,16 +275,12 @@ def opened(folder: Path, store: str | None, name: str) -> BinaryIO:
 def read_back(path: Path) -> Iterator[None]:
     """Raise EngineError where a file that this run wrote is damaged, or lost while its folder is there."""
     try:
-        yield
+        with undamaged(path):
+            yield
     except FileNotFoundError:
         if not path.parent.is_dir():  # a machine that lacks the folder
             raise
         raise EngineError(f"{path} is not there any more; begin anew without --resume") from None
-    except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile, zlib.error) as error:
-        what = " ".join(str(error).split())
-        raise EngineError(
-            f"{path} cannot be read and may be damaged ({what}); begin anew without --resume"
-        ) from None
 
 
 def read_rows(folder: Path, store: str | None, name: str, first: int, last: int) -> np.ndarray:
@@ -336,7 +336,7 @@ def _write_all(codes: Iterator[pa.Table], folder: Path, shard_labels: int) -> tu
     """Write every shard; returns their first tasks, and the number of labels."""
     starts, n_labels = list[int](), 0
     for shard in _cut(codes, shard_labels):
-        pq.write_table(shard, folder / _shard_name(len(starts)), compression="zstd")
+        pq.write_table(shard, folder / _shard_name(len(starts)), **WRITTEN)
         starts.append(shard.column("task")[0].as_py())
         n_labels += len(shard)
     return starts, n_labels
@@ -364,7 +364,7 @@ def _keep_classes(
     for path in paths:
         rows = read_parquet(path)
         labels = arrow_array(to[numpy_array(rows["label"])])
-        pq.write_table(rows.set_column(at, SCHEMA.field(at), labels), path, compression="zstd")
+        pq.write_table(rows.set_column(at, SCHEMA.field(at), labels), path, **WRITTEN)
     pq.write_table(pa.table({"name": kept}, schema=VOCABULARY), _names_path(folder, "label"))
     return len(kept)
 

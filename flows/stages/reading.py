@@ -335,7 +335,7 @@ def _write_texts(run: Run, paths: Sequence[Path], columns: TaskColumns) -> None:
     shown = columns.shown_in(column_names(paths[0], ("task",)), apart=apart)
     if not shown:
         return
-    if engine is None or any(path.suffix != ".parquet" for path in paths):
+    if engine is None or any(path.suffix.lower() != ".parquet" for path in paths):
         run.write_rows(TEXTS, task_texts((open_table(path, ("task",)) for path in paths), shown))
         return
     with open_tasks(paths, run.folder, memory_gb=engine.memory_gb, threads=None) as tables:

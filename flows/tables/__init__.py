@@ -23,9 +23,12 @@ if TYPE_CHECKING:
         list_array,
         numpy_array,
         read_first,
+        read_json,
         read_parquet,
         release_memory,
         text_column,
+        undamaged,
+        write_parquet,
     )
     from flows.tables.checking import (
         NOTHING,
@@ -192,6 +195,7 @@ __all__ = [
     "read_first",
     "read_gold",
     "read_gold_sets",
+    "read_json",
     "read_labels",
     "read_models",
     "read_multilabels",
@@ -220,6 +224,8 @@ __all__ = [
     "text_of_cell",
     "text_of_number",
     "typed_like",
+    "undamaged",
+    "write_parquet",
     "write_table",
 ]  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Between Arrow, Parquet and NumPy, without pandas.
+"""Between Arrow, Parquet and NumPy, without pandas; and files of a run read back, damaged ones refused.
 
 >>> numpy_array(arrow_table({"share": np.array([0.5, 0.25])})["share"])
 array([0.5 , 0.25])
@@ -9,9 +9,12 @@ whether it is a series. A run in memory has no other use for pandas and would wa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -25,14 +28,18 @@ __all__ = [
     "list_array",
     "numpy_array",
     "read_first",
+    "read_json",
     "read_parquet",
     "release_memory",
     "text_column",
+    "undamaged",
+    "write_parquet",
 ]
 
 Column: TypeAlias = "np.ndarray | Sequence[str] | pa.Array | pa.ChunkedArray"
 
 TEXTS_AT_ONCE = 2**16  # texts encoded at once
+DAMAGED = (OSError, ValueError, KeyError, TypeError, EOFError)
 DECODED = 2**20  # texts decoded at once
 
 
@@ -109,21 +116,83 @@ def read_parquet(
     Columns of `repeated` texts come as places in a dictionary of different ones.
     """
     asked = None if columns is None else list(columns)
-    with pq.ParquetFile(path, read_dictionary=repeated) as file:
+    with undamaged(path), _opened(path, repeated) as file:
         table = file.read(columns=asked)
     return table if asked is None else table.select(asked)
+
+
+def _opened(path: Path, repeated: Sequence[str] = ()) -> pq.ParquetFile:
+    return pq.ParquetFile(path, read_dictionary=repeated, page_checksum_verification=True)
 
 
 def read_first(path: Path, n_rows: int) -> pa.Table:
     """Return the first rows of a Parquet file, without reading far beyond them."""
     batches, n_read = list[pa.RecordBatch](), 0
-    with pq.ParquetFile(path) as file:
+    with undamaged(path), _opened(path) as file:
         for batch in file.iter_batches(n_rows, use_threads=False):
             batches.append(batch)
             n_read += len(batch)
             if n_read >= n_rows:
                 break
         return pa.Table.from_batches(batches, file.schema_arrow)[:n_rows]
+
+
+def write_parquet(path: Path, parts: Iterable[pa.Table]) -> None:
+    """Write a Parquet file from parts, one or more, of which one is in memory at a time.
+
+    Every page has a checksum, so that bits that flip on a disk are damage rather than results.
+    """
+    rest = iter(parts)
+    first = next(rest)
+    with pq.ParquetWriter(path, first.schema, write_page_checksum=True) as file:
+        for part in chain([first], rest):
+            file.write_table(part)
+
+
+@contextmanager
+def undamaged(path: Path) -> Iterator[None]:
+    """Raise EngineError where a file that a run wrote is damaged; FileNotFoundError passes.
+
+    Examples
+    --------
+    >>> with undamaged(Path("crowd.npz")):
+    ...     raise ValueError("no archive")
+    Traceback (most recent call last):
+    flows.settings.section.EngineError: crowd.npz cannot be read and may be damaged (no archive); begin...
+    """
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except Exception as error:
+        import zipfile  # a command that finds no damage waits for none of these
+        import zlib
+
+        from flows.settings import EngineError
+
+        if not isinstance(error, (*DAMAGED, zipfile.BadZipFile, zlib.error)):
+            raise
+        what = " ".join(str(error).split()) or type(error).__name__
+        raise EngineError(
+            f"{path} cannot be read and may be damaged ({what}); {_way_on(path)}"
+        ) from None
+
+
+def _way_on(path: Path) -> str:
+    """Return what to do about a damaged file of a run."""
+    if path.name == "manifest.json":  # by which even another run looks at this one
+        return f"move {path.parent} away, and run again"
+    finished = (path.parent / "manifest.json").is_file() and path.parent.name[:1] != "."
+    return "make another run with --again" if finished else "begin anew without --resume"
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return a JSON object that a run wrote; EngineError if its file is damaged."""
+    with undamaged(path):
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(found, dict):
+            raise ValueError("it must hold one object")
+        return found
 
 
 def numpy_array(column: pa.Array | pa.ChunkedArray) -> np.ndarray:

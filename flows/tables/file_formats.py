@@ -30,7 +30,7 @@ from flows.tables.dialect import (
     unzipped,
     utf8_copy,
 )
-from flows.tables.refusals import OF_FILE_ALONE, TableError, literal, quote
+from flows.tables.refusals import OF_FILE_ALONE, TableError, literal, quote, text_of_number
 
 __all__ = ["FORMATS", "SUFFIXES", "Loaded", "format_of", "is_plain", "refuse_unheeded"]
 
@@ -137,11 +137,38 @@ def _json(
     )
     names = [row[0] for row in connection.execute(keys).fetchall() if row[0]]
     _refuse_columns(connection, path, objects, names)
-    typed = ", ".join(f"{quote(name)}: 'VARCHAR'" for name in names)
     rows = f"({objects})"
     if names:
-        rows = f"read_json({literal(str(file))}, columns={{{typed}}}, {OF_FILE_ALONE})"
+        rows = _json_rows(connection, literal(str(file)), names)
     return Loaded([(name, "VARCHAR") for name in names], rows)
+
+
+def _json_rows(connection: duckdb.DuckDBPyConnection, file: str, names: Sequence[str]) -> str:
+    """Return SQL of the records' values as texts; a whole number is without its point, as in `_text`.
+
+    Once a value is missing, pandas writes whole numbers with a point: 7 and 7.0 are one worker.
+    """
+
+    def read(kinds: Mapping[str, str]) -> str:
+        typed = ", ".join(f"{quote(name)}: '{kinds[name]}'" for name in names)
+        return f"read_json({file}, columns={{{typed}}}, {OF_FILE_ALONE})"
+
+    pointed = ", ".join(f"bool_or(json_type({quote(name)}) = 'DOUBLE')" for name in names)
+    of_records = connection.execute(f"SELECT {pointed} FROM {read(dict.fromkeys(names, 'JSON'))}")
+    found = dict(zip(names, of_records.fetchall()[0], strict=True))
+    if not any(found.values()):
+        return read(dict.fromkeys(names, "VARCHAR"))
+    cells = []
+    for name in names:
+        text = f"{quote(name)} ->> '$'" if found[name] else quote(name)
+        if found[name]:
+            number = text_of_number(f"try_cast({text} AS DOUBLE)", "DOUBLE")
+            whole = f"regexp_full_match({number}, '-?[0-9]+')"
+            broken = f"json_type({quote(name)}) = 'DOUBLE' AND {whole}"
+            text = f"CASE WHEN {broken} THEN {number} ELSE {text} END"
+        cells.append(f"{text} AS {quote(name)}")
+    kinds = {name: "JSON" if found[name] else "VARCHAR" for name in names}
+    return f"(SELECT {', '.join(cells)} FROM {read(kinds)})"
 
 
 def _refuse_columns(

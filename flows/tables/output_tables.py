@@ -55,7 +55,7 @@ def table_file(output: Path, *, inputs: Sequence[Path] = (), force: bool = False
         If it cannot be written for another reason.
     """
     file = OutputFile(output, inputs=tuple(inputs), force=force)
-    if output.suffix not in WRITERS and not file.is_stream():
+    if output.suffix.lower() not in WRITERS and not file.is_stream():
         raise TableError(
             f"{output.name}: the output must end in {', '.join(OUTPUT_SUFFIXES)}, which says the "
             "format; name another output"
@@ -96,7 +96,7 @@ def write_table(columns: Columns, output: OutputFile, *, guard: bool = False) ->
     UnicodeEncodeError
         If a text is not Unicode.
     """
-    suffix = "" if output.is_stream() else output.path.suffix
+    suffix = "" if output.is_stream() else output.path.suffix.lower()
     output.write(partial(WRITERS.get(suffix, _write_csv), columns, guard))
 
 

@@ -67,7 +67,7 @@ def input_files(inputs: InputSettings) -> list[tuple[str, Path]]:
 
 def is_fetched(path: Path) -> bool:
     """Return whether a table's rows come from elsewhere: for a query in a file of SQL, or an address."""
-    return is_remote(path) or path.suffix == ".sql"
+    return is_remote(path) or path.suffix.lower() == ".sql"
 
 
 def fetch_rows(path: Path, url_env: str | None, output: Path) -> None:
@@ -113,7 +113,7 @@ def find_files(path: Path) -> tuple[Path, ...]:
     found = sorted(map(Path, names))
     files = tuple(one for one in found if one.is_file() and not _ignored(one))
     if not files:
-        raise TableError(f"{path} matches no file; mend the pattern in the settings")
+        raise TableError(f"{path} matches no file; mend the pattern")
     for one in files:
         _check_is_table(one)
     return files
@@ -123,7 +123,7 @@ def _tables_in(folder: Path) -> tuple[Path, ...]:
     """Return the tables of a folder; another file in it is probably a mistake and raises TableError."""
     files = tuple(one for one in sorted(folder.iterdir()) if not _ignored(one))
     if not files:
-        raise TableError(f"{folder} holds no table; mend the path in the settings, or wait for one")
+        raise TableError(f"{folder} holds no table; mend the path, or wait for one")
     for one in files:
         _check_is_table(one)
     return files

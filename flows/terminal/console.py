@@ -87,7 +87,7 @@ MISTAKES = (
     OutputError, PermissionError, SettingsError, TableError, UnitError,
 )  # fmt: skip
 OF_PLACES = {
-    errno.EDQUOT, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOSPC, errno.ENOTDIR, errno.EROFS,
+    errno.EDQUOT, errno.EFBIG, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOSPC, errno.ENOTDIR, errno.EROFS,
 }  # fmt: skip
 
 

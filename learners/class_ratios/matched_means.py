@@ -20,6 +20,7 @@ from jaxtyping import Float, Int
 from learners.class_ratios.mean_matching import (
     MIN_RELIABILITY,
     NoisyShares,
+    best_reliability,
     class_weights,
     corrected_class_gram,
     normal_nodes,
@@ -34,6 +35,8 @@ __all__ = ["BagMean", "BagShares", "Covariances", "MatchedMeans", "MixtureFit", 
 TOWARDS_EQUAL = 2.0  # points of equal shares added where draws begin: at a share of 0 none moves
 FEW = 20  # points of an unlabelled bag that tell its covariance as well as the labelled bags do
 ROUNDS = 4  # of redrawing; more rounds move an end by a hundredth of the interval, of two points by three
+IMPOSSIBLE = -0.25  # share of a spread that is within classes; chance alone hardly makes it so low
+TINY = float(np.finfo(float).tiny)
 UNSURE = 0.25  # reliability at which an interval of several classes has twice its width
 
 Covariances = Callable[
@@ -115,6 +118,8 @@ class MatchedMeans:
         Shift of a ratio by the square of the noise in a bag's proportions: `NoisyShares.drift`.
     within
         Covariance of B'k(x) within classes, of all labelled bags together.
+    clearest
+        Reliability of the mixture of classes that is told apart best; `reliability` is of the worst.
 
     Notes
     -----
@@ -157,6 +162,7 @@ class MatchedMeans:
     own: Float[np.ndarray, " bags"]
     drift: Float[np.ndarray, "bags classes classes"]
     within: Float[np.ndarray, "classes classes"]
+    clearest: float = 1.0
 
     @classmethod
     def of(
@@ -200,15 +206,21 @@ class MatchedMeans:
         """Build with these weights, for exact proportions."""
         size = labelled.size
         hessian, reliability = corrected_class_gram(gram, weights, size, own, dimension)
+        clearest = best_reliability(gram, weights, size, own)
+        whole = np.array(list(covariances(weights)))
         within = np.array(
             [
                 within_class_covariance(covariance, share, hessian)
-                for covariance, share in zip(covariances(weights), labelled.mixture, strict=True)
+                for covariance, share in zip(whole, labelled.mixture, strict=True)
             ]
         )
+        shares = _shares(*(np.average(one, axis=0, weights=size) for one in (within, whole)))
+        if shares[0] < IMPOSSIBLE:  # classes that far apart would spread bags by more than they are
+            within = whole
+            clearest = min(clearest, MIN_RELIABILITY / math.sqrt(max(1.0, 1.0 - shares[-1])))
         error, still = within / size[:, None, None], np.zeros((len(size), *hessian.shape))
         pooled = np.average(within, axis=0, weights=size)
-        return cls(weights, hessian, reliability, error, gram, own, still, pooled)
+        return cls(weights, hessian, reliability, error, gram, own, still, pooled, clearest)
 
     def bag_mean(self, product: Float[np.ndarray, "points bags"]) -> BagMean:
         """Return a bag's mean, from every point's inner products with the labelled bags' means."""
@@ -243,6 +255,11 @@ class MatchedMeans:
         ratio drawn, not at the estimate: for two classes the ends are those of Fieller's test. For more,
         the distances between classes stay as they were estimated; below a reliability of one half, where
         their correction stops short (`corrected_class_gram`), both sides are widened by up to twice, at 1/4.
+        Where no mixture of classes has a reliability of one half, all classes are taken to be further apart
+        than they are: both sides are widened by the quotient, 1/2 over that of the best told mixture, and
+        the interval is all from 0 to 1 where the features show no distance at all.
+        Where the classes' distance alone would spread the labelled bags' points by more than they are spread,
+        it is taken for chance: the whole spread counts as error, and ends are as much further apart.
         """
         return self.intervals(bag, level)[0]
 
@@ -272,15 +289,18 @@ class MatchedMeans:
         """Return the range of redrawn shares about the estimate, widened where that is asked for."""
         low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
         ends = np.stack([np.minimum(low, share), np.maximum(high, share)], axis=1)
+        if not self.clearest > 0:
+            return np.tile([0.0, 1.0], (len(share), 1))
         widened = share[:, None] + self._widening() * (ends - share[:, None])
         return np.asarray(np.clip(widened, 0.0, 1.0))
 
     def _widening(self) -> float:
-        """Return the factor that widens intervals of three or more classes, settled on simulated classes."""
+        """Return the factor that widens intervals; of three or more classes, settled on simulations."""
+        overstated = max(1.0, MIN_RELIABILITY / self.clearest)
         if len(self.hessian) == 2:
-            return 1.0
+            return overstated
         lacking = (MIN_RELIABILITY - self.reliability) / (MIN_RELIABILITY - UNSURE)
-        return 1.0 + min(max(lacking, 0.0), 1.0)
+        return max(overstated, 1.0 + min(max(lacking, 0.0), 1.0))
 
     def _error(
         self, bag: BagMean, ratio: Float[np.ndarray, "draws classes"]
@@ -434,6 +454,18 @@ def covariances_of(products: Sequence[Float[np.ndarray, "_ bags"]]) -> Covarianc
            [-0.25,  0.25]])
     """
     return lambda weights: (_covariance(product @ weights) for product in products)
+
+
+def _shares(
+    part: Float[np.ndarray, "classes classes"], whole: Float[np.ndarray, "classes classes"]
+) -> Float[np.ndarray, " contrasts"]:
+    """Return what share a covariance is of another, for the contrasts of classes, in increasing order."""
+    contrast = np.linalg.svd(np.ones((1, len(whole))))[2][1:].T
+    spread = contrast.T @ whole @ contrast
+    rounding = max(1e-12 * float(np.trace(spread)), TINY) * np.eye(len(spread))
+    root = np.linalg.cholesky(spread + rounding)
+    half = np.linalg.solve(root, contrast.T @ part @ contrast)
+    return np.linalg.eigvalsh(np.linalg.solve(root, half.T))
 
 
 def _of_one_draw(

@@ -213,6 +213,40 @@ def corrected_class_gram(
     (array([[1.  , 0.  ],
            [0.  , 0.45]]), 0.967)
     """
+    hessian, owed, shares = _sampling_shares(gram, weights, size, own)
+    largest = float(shares[-1])
+    most = (1.0 - MIN_RELIABILITY) / max(largest, 1.0 - MIN_RELIABILITY)
+    part = min(most, 1.0 - weights.shape[1] / dimension)
+    return hessian - part * owed, 1.0 - largest
+
+
+def best_reliability(
+    gram: Float[np.ndarray, "bags bags"],
+    weights: Float[np.ndarray, "bags classes"],
+    size: Int[np.ndarray, " bags"],
+    own: Float[np.ndarray, " bags"],
+) -> float:
+    """Return the reliability of `corrected_class_gram` for the contrast where it is most, not least.
+
+    Examples
+    --------
+    >>> round(best_reliability(np.diag([1.0, 0.5]), np.eye(2), np.array([11, 11]), np.ones(2)), 3)
+    0.967
+    """
+    return 1.0 - float(_sampling_shares(gram, weights, size, own)[2][0])
+
+
+def _sampling_shares(
+    gram: Float[np.ndarray, "bags bags"],
+    weights: Float[np.ndarray, "bags classes"],
+    size: Int[np.ndarray, " bags"],
+    own: Float[np.ndarray, " bags"],
+) -> tuple[
+    Float[np.ndarray, "classes classes"],
+    Float[np.ndarray, "classes classes"],
+    Float[np.ndarray, " contrasts"],
+]:
+    """Return H, what sampling adds to it, and its share in each contrast's size, in increasing order."""
     hessian = class_gram(gram, weights)
     owed = class_gram(np.diag((own - gram.diagonal()) / (size - 1)), weights)
     contrast = np.linalg.svd(np.ones((1, weights.shape[-1])))[2][1:].T
@@ -220,10 +254,7 @@ def corrected_class_gram(
     rounding = RIDGE * largest_entry * np.eye(contrast.shape[1])
     root = np.linalg.cholesky(contrast.T @ hessian @ contrast + rounding)
     half = np.linalg.solve(root, contrast.T @ owed @ contrast)
-    largest = float(np.linalg.eigvalsh(np.linalg.solve(root, half.T))[-1])
-    most = (1.0 - MIN_RELIABILITY) / max(largest, 1.0 - MIN_RELIABILITY)
-    part = min(most, 1.0 - weights.shape[1] / dimension)
-    return hessian - part * owed, 1.0 - largest
+    return hessian, owed, np.linalg.eigvalsh(np.linalg.solve(root, half.T))
 
 
 def parts_left_out(mixture: Float[np.ndarray, "bags classes"]) -> list[Int[np.ndarray, " part"]]:

@@ -349,7 +349,8 @@ def learn_ratios(
     ``python -m benchmarks.learners.noisy_proportions`` prints their coverage as the noise grows,
     ``python -m benchmarks.learners.ratio_coverage`` as bags are mixed more alike. Where three or more
     classes are known from bags mixed alike (`reliability` below one half), intervals are widened by what
-    simulations ask for, up to twice (`MatchedMeans.interval`).
+    simulations ask for, up to twice; where the features tell no classes apart, they are wider still, up to
+    all from 0 to 1 (`MatchedMeans.interval`).
     A class that looks different from bag to bag is not allowed for.
 
     **Guarantees.** The ratio lies on the simplex and in its interval, if there is one; the interval lies

@@ -142,7 +142,7 @@ def fitted_gate(
     budget
         Refutations, >= 1.
     rows
-        Records of one subject that count, >= 1: what is private are all of them.
+        Most records of one subject, >= 1: what is private are all of them, and they may all be alike.
 
     Returns
     -------
@@ -159,8 +159,9 @@ def fitted_gate(
     **Guarantees.** The gate costs no more than its price, for any sizes; where the threshold is below 0.99, a
     model that is as good on the holdout as on its training records passes a first question 99 times in 100.
     *Proof.* Sigma is 2 budget rows / (price n), rounded up in exact arithmetic. The threshold is 3.26
-    standard deviations of the difference without overfitting: of both means of 0s and 1s, of the score's
-    noise, and of the comparison's, which is Lap(2 sigma) + Lap(4 sigma) of variance 2 (4 + 16) sigma^2.
+    standard deviations of the difference without overfitting: of both means of 0s and 1s, of which those
+    of one subject may all be alike and subjects are independent, of the score's noise, and of the
+    comparison's, which is Lap(2 sigma) + Lap(4 sigma) of variance 2 (4 + 16) sigma^2.
     Beyond as many lie 0.1 % of a normal law, and 1 % of a Laplace law, as the score's noise is. A
     threshold of 0.99 says that the records are too few to refute anything.
 
@@ -175,7 +176,8 @@ def fitted_gate(
         raise ValueError("price, epsilon_score and all numbers must be > 0")
     sigma = _two_digits_up(2 * budget * rows / (exact(price) * n))
     score = 2 / (epsilon_score * n_scored) ** 2
-    deviation = math.sqrt(0.25 / n + 0.25 / n_scored + score + COMPARISON * sigma**2)
+    sampling = 0.25 * rows * (1 / n + 1 / n_scored)
+    deviation = math.sqrt(sampling + score + COMPARISON * sigma**2)
     threshold = min(0.99, _two_digits_up(exact(max(DEVIATIONS * deviation, 0.02))))
     return Thresholdout(threshold=threshold, sigma=sigma, budget=budget)
 

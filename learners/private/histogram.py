@@ -5,6 +5,7 @@ array([1.333, 0.667])
 """
 
 import math
+import sys
 from numbers import Integral
 
 import numpy as np
@@ -18,6 +19,9 @@ __all__ = [
     "histogram_score",
     "histogram_sensitivity",
 ]
+
+MAX = sys.float_info.max
+MAX_BINS = 2**53
 
 
 def bin_counts(
@@ -42,18 +46,26 @@ def density_of(noisy: Int[np.ndarray, " bins"], width: float) -> Float[np.ndarra
     array([1.5, 0. , 0.5])
     """
     kept = np.maximum(noisy, 0)
-    return np.asarray(kept / (width * kept.sum()))
+    return np.asarray(kept / kept.sum() / width)  # the product of width and sum may overflow
 
 
 def check_bins(n_bins: int, low: float, high: float) -> None:
-    """Raise ValueError unless n_bins is a whole number >= 2 and low < high are finite, and their distance."""
-    if not (isinstance(n_bins, Integral) and n_bins >= 2):
-        raise ValueError(f"n_bins must be a whole number >= 2, got n_bins={n_bins}")
-    if not -math.inf < low < high < math.inf:
-        raise ValueError(f"low and high must be finite and low < high, got {low=} and {high=}")
-    if not (high - low < math.inf and (high - low) / n_bins > 0):
+    """Raise ValueError unless n_bins >= 2 is whole, low < high and their distance finite, and bins are bins.
+
+    That is: their edges are distinct numbers, and their densities finite.
+    """
+    if not (isinstance(n_bins, Integral) and 2 <= n_bins <= MAX_BINS):
         raise ValueError(
-            f"high - low must be finite, and a bin's width > 0, got {low=} and {high=} with {n_bins=}"
+            f"n_bins must be a whole number >= 2 and at most {MAX_BINS}, got n_bins={n_bins}"
+        )
+    if not -MAX <= low < high <= MAX:
+        raise ValueError(f"low and high must be finite and low < high, got {low=} and {high=}")
+    width = (float(high) - float(low)) / int(n_bins)
+    narrowest = max(math.ulp(max(abs(low), abs(high))), 2 / MAX)
+    if not narrowest <= width < math.inf:
+        raise ValueError(
+            f"high - low must be finite, and a bin's width at least {narrowest:.3g} there, the least that "
+            f"numbers tell apart, got {low=} and {high=} with {n_bins=}"
         )
 
 

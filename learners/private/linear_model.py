@@ -13,6 +13,7 @@ array([0, 0, 1, 1])
 """
 
 import math
+import sys
 from dataclasses import dataclass
 from numbers import Integral
 
@@ -41,6 +42,8 @@ __all__ = [
 
 # below it the solver may not reach its tolerance: a refusal after payment
 MIN_REGULARIZATION = 1e-9
+MAX = sys.float_info.max  # whole numbers beyond it are below infinity, and no doubles
+MAX_CLASSES = 32_767
 
 
 BLOCK = 65_536  # rows that are judged at once: no copy of all of them is made
@@ -93,7 +96,7 @@ class LinearModel:
             )
         if not np.isfinite(coef).all():
             raise ValueError("coef must be finite")
-        if not 0 < self.norm_bound < math.inf:
+        if not 0 < self.norm_bound <= MAX:
             raise ValueError(f"norm_bound must be > 0 and finite, got norm_bound={self.norm_bound}")
 
     @property
@@ -156,7 +159,7 @@ def fit_linear(
     norm_bound
         Declared l2 bound of the rows, >= 1e-100.
     n_classes
-        Number of classes, >= 2; two make one problem, more make one each.
+        Number of classes, 2 to 32,767; two make one problem, more make one each.
     places
         Which rows to train on; all of them if None.
 
@@ -193,14 +196,16 @@ def fit_linear(
 
 def check_knobs(regularization: float, norm_bound: float, n_classes: int) -> None:
     """Raise ValueError unless the numbers can be trained with, and there are two classes at least."""
-    if not MIN_REGULARIZATION <= regularization < math.inf:
+    if not MIN_REGULARIZATION <= regularization <= MAX:
         raise ValueError(
             f"regularization must be >= {MIN_REGULARIZATION} and finite, got {regularization=}"
         )
-    if not MIN_BOUND <= norm_bound < math.inf:
+    if not MIN_BOUND <= norm_bound <= MAX:
         raise ValueError(f"norm_bound must be >= {MIN_BOUND} and finite, got {norm_bound=}")
-    if not (isinstance(n_classes, Integral) and n_classes >= 2):
-        raise ValueError(f"n_classes must be a whole number >= 2, got {n_classes=}")
+    if not (isinstance(n_classes, Integral) and 2 <= n_classes <= MAX_CLASSES):
+        raise ValueError(
+            f"n_classes must be a whole number >= 2 and at most {MAX_CLASSES}, got {n_classes=}"
+        )
 
 
 def check_rows(

@@ -29,6 +29,7 @@ __all__ = [
     "all_finite",
     "certified_minimum",
     "clipped",
+    "in_units",
     "lift",
     "lifted",
     "minimise",
@@ -41,6 +42,7 @@ LARGE = 2**15  # rows, from which on the minimum for every 16th row is found fir
 SAMPLED = 16
 NEAR = 1e-5
 MIN_BOUND = 1e-100  # the square of a larger bound is not zero
+MAX_BOUND = 1e308  # times the root of 2 it is finite
 HELD_CELLS = 2**24  # cells of rows that are lifted once: 128 MiB
 
 
@@ -159,8 +161,12 @@ def lift(
            [0.   , 0.   , 0.707]])
     """
     lifted = np.full((len(x), x.shape[1] + 1), 1 / math.sqrt(2.0))
-    unit = _shrinkage(x, norm_bound) * norm_bound * math.sqrt(2.0)
-    np.divide(x, unit[:, None], out=lifted[:, :-1])
+    shrinkage = _shrinkage(x, norm_bound)
+    if shrinkage is None:
+        np.divide(in_units(x, norm_bound), math.sqrt(2.0), out=lifted[:, :-1])
+    else:
+        unit = shrinkage * norm_bound * math.sqrt(2.0)
+        np.divide(x, unit[:, None], out=lifted[:, :-1])
     return lifted
 
 
@@ -168,22 +174,38 @@ def clipped(
     x: Float[np.ndarray, "rows features"], norm_bound: float
 ) -> Float[np.ndarray, "rows features"]:
     """Return the rows, those beyond the bound scaled down to it."""
-    return np.asarray(x / _shrinkage(x, norm_bound)[:, None])
+    shrinkage = _shrinkage(x, norm_bound)
+    return (
+        in_units(x, norm_bound) * norm_bound
+        if shrinkage is None
+        else np.asarray(x / shrinkage[:, None])
+    )
 
 
 def _shrinkage(
     x: Float[np.ndarray, "rows features"], norm_bound: float
-) -> Float[np.ndarray, " rows"]:
-    """Return the divisor, 1 or more, that brings each row within the bound."""
+) -> Float[np.ndarray, " rows"] | None:
+    """Return the divisor, 1 or more, that brings each row within the bound; None where a step overflows."""
     x = np.asarray(x, dtype=np.float64)  # squares of integers wrap, those of short floats vanish
     with np.errstate(over="ignore", under="ignore"):
         squared = np.einsum("ij,ij->i", x, x)
-    if norm_bound > MIN_BOUND and squared.max(initial=0.0) < math.inf:
+    if MIN_BOUND < norm_bound < MAX_BOUND and squared.max(initial=0.0) < math.inf:
         return np.asarray(np.maximum(np.sqrt(squared) / norm_bound, 1.0))
-    # a row's square overflows, or the bound's underflows
-    peak = np.maximum(np.abs(x).max(axis=1), norm_bound)
-    relative = np.linalg.norm(x / peak[:, None], axis=1) * (peak / norm_bound)
-    return np.asarray(np.maximum(relative, 1.0))
+    return (
+        None  # a row's square or the bound's root of 2 overflows, or the bound's square underflows
+    )
+
+
+def in_units(
+    x: Float[np.ndarray, "rows features"], norm_bound: float
+) -> Float[np.ndarray, "rows features"]:
+    """Return the clipped rows over the bound, whatever their size: no number on the way is beyond 1."""
+    x = np.asarray(x, dtype=np.float64)
+    peak = np.maximum(np.abs(x).max(axis=1, initial=0.0), norm_bound)[:, None]
+    relative = x / peak
+    return np.asarray(
+        relative / np.maximum(np.linalg.norm(relative, axis=1)[:, None], norm_bound / peak)
+    )
 
 
 class ConvergenceError(RuntimeError):

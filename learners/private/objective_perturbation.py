@@ -253,7 +253,7 @@ class ObjectivePerturbation(PureTraining):
     norm_bound
         Declared l2 bound of a row, >= 1e-100, never taken from the data. Rows beyond it are clipped.
     n_classes
-        Number of classes, >= 2, public.
+        Number of classes, 2 to 32,767, public.
 
     Raises
     ------

@@ -46,7 +46,34 @@ class PayingEstimator(BaseEstimator):  # type: ignore[misc]
         value = getattr(self, name)
         if not isinstance(value, Real):
             raise TypeError(f"{name} must be a number, got {name}={value!r}")
-        return value.item() if isinstance(value, np.generic) else value  # type: ignore[return-value]
+        if isinstance(value, np.generic):
+            value = value.item()
+        try:
+            double = float(value)
+        except OverflowError:
+            raise ValueError(
+                f"{name} must be a number that fits a double, got a larger one"
+            ) from None
+        return value if isinstance(value, int) else double
+
+    def _checked(self, *given: ArrayLike) -> Any:
+        """Rows, and labels where they are given, checked as scikit-learn does; sets nothing.
+
+        Its sentences that quote what they refuse would show private values.
+        """
+        try:
+            return validate_data(clone(self), *given, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            words = str(error)
+            if "Complex data not supported" in words:
+                public = "Complex data not supported: rows must be real numbers"
+            elif "Expected 2D array" in words:
+                public = "Expected 2D array: rows must be a matrix. Reshape your data"
+            elif "could not convert" in words:
+                public = "rows must hold numbers alone, got something else in a cell"
+            else:
+                raise
+        raise ValueError(public)
 
     def __sklearn_clone__(self) -> "PayingEstimator":
         # a copy of the ledger would be another door to the same money
@@ -153,7 +180,7 @@ class PrivateLogisticRegression(ClassifierMixin, PayingEstimator):  # type: igno
         # only now: a refused fit leaves the model of the last one as it was
         validate_data(self, X, skip_check_array=True)
         self.classes_ = classes
-        self.model_ = LinearModel(np.array(release.value["coef"]), self.norm_bound)
+        self.model_ = LinearModel(np.array(release.value["coef"]), self._number("norm_bound"))
         self.coef_, self.intercept_ = self.model_.coef[:, :-1], self.model_.coef[:, -1]
         self.entry_ = release.entry
         return self
@@ -171,8 +198,7 @@ class PrivateLogisticRegression(ClassifierMixin, PayingEstimator):  # type: igno
         """The mechanism, the query, and the class names."""
         epsilon, delta = self._number("epsilon"), self._number("delta")
         strength, norm_bound = self._number("regularization"), self._number("norm_bound")
-        row, label = validate_data(clone(self), X, y, dtype=np.float64)
-        check_classification_targets(label)
+        row, label = self._checked(X, y)
         classes, code = self._encode(label)
         mechanism = private_training(
             epsilon,
@@ -213,17 +239,31 @@ class PrivateLogisticRegression(ClassifierMixin, PayingEstimator):  # type: igno
                 "classes must be given: names found in private labels leak. "
                 "Set infer_classes=True where they are known to all"
             )
-        classes = np.unique(y if self.classes is None else np.asarray(self.classes))
-        if not len(classes) >= 2:
-            raise ValueError("labels must come from 2 classes at least, got one class")
-        code = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
-        if not (classes[code] == y).all():
-            raise ValueError("y must hold declared classes only")
+        if np.ndim(y if self.classes is None else self.classes) == 0:
+            raise ValueError(f"classes must be a list of names, got {type(self.classes).__name__}")
+        try:
+            if y.dtype.kind != "O":  # of objects it would tell the first one's type
+                check_classification_targets(y)
+            classes = np.unique(y if self.classes is None else np.asarray(self.classes))
+            if not len(classes) >= 2:
+                raise ValueError("labels must come from 2 classes at least, got one class")
+            code = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+            declared = (classes[code] == y).all()
+        except TypeError:  # of names that have no order, such as texts and numbers
+            declared = False
+        if not declared:
+            raise ValueError(
+                "y must hold declared classes only, and names of one type: texts are no numbers"
+            )
         return classes, code
 
 
 def _weights(given: ArrayLike, n: int) -> Float[np.ndarray, " rows"]:
-    weight = np.asarray(given, dtype=np.float64)
+    try:
+        weight = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        # the sentence of numpy shows a weight, which is private
+        raise ValueError("sample_weight must be one number per row, got something else") from None
     if not weight.shape == (n,):
         raise ValueError(f"sample_weight must be one number per row, got shape={weight.shape}")
     return weight
@@ -375,13 +415,15 @@ class PrivateHistogram(DensityMixin, PayingEstimator):  # type: ignore[misc]
     def fit(self, X: ArrayLike, y: object = None) -> "PrivateHistogram":
         """Count private rows of one column, at the price of `epsilon`; `y` is ignored."""
         ledger = self._paying_ledger()
-        epsilon, *_ = map(self._number, ("epsilon", "low", "high"))
-        check_bins(self.n_bins, self.low, self.high)
-        value = clone(self)._column(X, reset=True)
+        epsilon, low, high = map(self._number, ("epsilon", "low", "high"))
+        check_bins(self.n_bins, low, high)
+        name = f"rows in {self.n_bins} bins from {low} to {high}"
+        low, high = float(low), float(high)
+        value = _one_column(self._checked(X))
         query = Query(
             self.dataset,
-            f"rows in {self.n_bins} bins from {self.low} to {self.high}",
-            bin_counts(value, self.n_bins, self.low, self.high),
+            name,
+            bin_counts(value, self.n_bins, low, high),
             Unit.ROW,
             n=len(value),
             l1=2.0,
@@ -390,16 +432,15 @@ class PrivateHistogram(DensityMixin, PayingEstimator):  # type: ignore[misc]
         validate_data(
             self, X, skip_check_array=True
         )  # only now: a refused fit leaves the last one's
-        width = (self.high - self.low) / self.n_bins
-        self.density_ = density_of(np.array(release.value), width)
-        self.bin_edges_ = np.linspace(self.low, self.high, self.n_bins + 1)
+        self.density_ = density_of(np.array(release.value), (high - low) / self.n_bins)
+        self.bin_edges_ = np.linspace(low, high, self.n_bins + 1)
         self.entry_ = release.entry
         return self
 
     def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
         """Log density at each row; minus infinity where it is zero, and outside the bounds."""
         check_is_fitted(self)
-        value = self._column(X, reset=False)
+        value = _one_column(validate_data(self, X, dtype=np.float64, reset=False))
         low, high = self.bin_edges_[[0, -1]]
         found = self.density_[bin_of(value, len(self.density_), low, high)]
         inside = (value >= low) & (value <= high)
@@ -418,8 +459,8 @@ class PrivateHistogram(DensityMixin, PayingEstimator):  # type: ignore[misc]
         code = rng.choice(len(share), p=share / share.sum(), size=n_samples)
         return np.asarray(self.bin_edges_[code] + width * rng.random(n_samples))[:, None]
 
-    def _column(self, X: ArrayLike, *, reset: bool) -> Float[np.ndarray, " rows"]:
-        row = validate_data(self, X, dtype=np.float64, reset=reset)
-        if not row.shape[1] == 1:
-            raise ValueError(f"X must have one column, got shape={row.shape}")
-        return np.asarray(row[:, 0])
+
+def _one_column(row: Float[np.ndarray, "rows columns"]) -> Float[np.ndarray, " rows"]:
+    if not row.shape[1] == 1:
+        raise ValueError(f"X must have one column, got shape={row.shape}")
+    return np.asarray(row[:, 0])

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from learners.private.paying_estimators import PayingEstimator
 from learners.private.subspaces import (
@@ -130,7 +130,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PayingEstima
         self.components_ = np.array(release.value["components"])
         variance = release.value.get("variance")
         self.explained_variance_ = (
-            None if variance is None else np.array(variance) * self.norm_bound**2
+            None if variance is None else np.array(variance) * self._number("norm_bound") ** 2
         )
         self.entry_ = release.entry
         return self
@@ -139,13 +139,15 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PayingEstima
         self, X: ArrayLike
     ) -> tuple[NoisyMoments | PrincipalSubspace | DeflatedDirections, Query]:
         """Return what `fit` asks of the ledger, unpaid, for `Ledger.afford`; sets nothing."""
-        epsilon, delta, _ = map(self._number, ("epsilon", "delta", "norm_bound"))
+        epsilon, delta, bound = map(self._number, ("epsilon", "delta", "norm_bound"))
         mechanism = self._chosen(epsilon, delta)
-        row = validate_data(clone(self), X, dtype=np.float64)
+        row = self._checked(X)
         center = self._center(row.shape[1])
-        centred = row if self.center is None else row - center
-        query = moments_query(centred, norm_bound=self.norm_bound, dataset=self.dataset)
-        bound = float(self.norm_bound)
+        if self.center is not None:
+            with np.errstate(over="ignore"):  # to where a row is clipped in any case
+                row = np.nan_to_num(row - center)
+        query = moments_query(row, norm_bound=bound, dataset=self.dataset)
+        bound = float(bound)
         if isinstance(mechanism, NoisyMoments) and not bound * bound < math.inf:
             raise ValueError(
                 "norm_bound must have a finite square, the unit of the variance,"
@@ -157,18 +159,32 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PayingEstima
         """Project centred rows, as they are: nothing is clipped, and nothing made private."""
         check_is_fitted(self)
         row = validate_data(self, X, dtype=np.float64, reset=False)
-        return np.asarray((row - self.mean_) @ self.components_.T)
+        with np.errstate(over="ignore", invalid="ignore"):
+            projected = (row - self.mean_) @ self.components_.T
+        if not np.isfinite(projected).all():
+            raise ValueError("X must be small enough for finite projections: scale rows and center")
+        return np.asarray(projected)
 
     def inverse_transform(
         self, X: Float[np.ndarray, "rows components"]
     ) -> Float[np.ndarray, "rows features"]:
         """Return the rows in the features' space that have these projections and nothing else."""
         check_is_fitted(self)
-        return np.asarray(np.asarray(X) @ self.components_ + self.mean_)
+        row = check_array(X, dtype=np.float64)
+        if not row.shape[1] == len(self.components_):
+            raise ValueError(
+                f"X must have a column for each of {len(self.components_)} components, got shape={row.shape}"
+            )
+        return np.asarray(row @ self.components_ + self.mean_)
 
     def _center(self, width: int) -> Float[np.ndarray, " features"]:
         """The public mean of rows of this width."""
-        center = np.zeros(width) if self.center is None else np.array(self.center, float)
+        try:
+            center = np.zeros(width) if self.center is None else np.array(self.center, float)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"center must be {width} finite numbers, got something else in it"
+            ) from None
         if not (center.shape == (width,) and np.isfinite(center).all()):
             raise ValueError(f"center must be {width} finite numbers, got shape={center.shape}")
         return center

@@ -11,6 +11,7 @@ DeflatedDirections(epsilon=1.0, n_components=3)
 """
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from learners.private.logistic_minimum import in_units
 from privacy.accounting import SAFETY, check_price, keep_declared
 from privacy.mechanism import ApproximateEvent, Json, Noise, PureEvent
 from privacy.mechanisms import analytic_gaussian_scale
@@ -77,7 +79,7 @@ def moments_query(
     """
     if not (x.ndim == 2 and min(x.shape) > 0 and np.issubdtype(x.dtype, np.floating)):
         raise ValueError(f"x must be a float matrix, got shape={x.shape} dtype={x.dtype}")
-    if not 0 < norm_bound < math.inf:
+    if not 0 < norm_bound <= sys.float_info.max:  # a whole number beyond it is below infinity
         raise ValueError(f"norm_bound must be > 0 and finite, got {norm_bound=}")
     moments = np.zeros((x.shape[1], x.shape[1]))
     n = len(x if places is None else places)
@@ -85,14 +87,11 @@ def moments_query(
         block = slice(start, start + BLOCK)
         with np.errstate(over="ignore"):
             # in short floats the products lose what the clipping promises
-            part = (
-                x[block if places is None else places[block]].astype(np.float64, copy=False)
-                / norm_bound
-            )
+            row = x[block if places is None else places[block]].astype(np.float64, copy=False)
+            part = row / norm_bound
             square = np.einsum("ij,ij->i", part, part)
-        if not np.isfinite(square).all():  # of a cell, or of a square too large for a double
-            np.nan_to_num(part, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
-            part /= np.maximum(1.0, np.abs(part).max(axis=1))[:, None]
+        if not np.isfinite(square).all():  # of a cell, or a ratio or square too large for a double
+            part = in_units(np.where(np.isfinite(row), row, 0.0), norm_bound)
             square = np.einsum("ij,ij->i", part, part)
         part /= np.sqrt(np.maximum(1.0, square))[:, None]
         moments += part.T @ part
@@ -468,7 +467,7 @@ def _moments(query: Query) -> Float[np.ndarray, "features features"]:
 
 
 def _check_epsilon(epsilon: float) -> None:
-    if not 0 < epsilon < math.inf:
+    if not 0 < epsilon <= sys.float_info.max:
         raise ValueError(f"epsilon must be > 0 and finite, got epsilon={epsilon}")
 
 

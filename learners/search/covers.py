@@ -5,6 +5,7 @@
 """
 
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -87,9 +88,11 @@ class HyperplaneCover:
             if auto
             else self.n_planes
         )
-        if not self.n_partitions >= 1:
-            raise ValueError(f"n_partitions must be >= 1, got n_partitions={self.n_partitions}")
-        if not (isinstance(planes, int) and 1 <= planes <= MAX_PLANES):
+        if not (isinstance(self.n_partitions, Integral) and self.n_partitions >= 1):
+            raise ValueError(
+                f"n_partitions must be a whole number >= 1, got n_partitions={self.n_partitions!r}"
+            )
+        if not (isinstance(planes, Integral) and 1 <= planes <= MAX_PLANES):
             raise ValueError(
                 f"n_planes must be 'auto' or from 1 to {MAX_PLANES}, got n_planes={self.n_planes!r}"
             )

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from jaxtyping import Float, Int
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from learners.search.covers import Cover, FittedCover, HyperplaneCover
 
@@ -243,7 +243,11 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
     ) -> tuple[Float[np.ndarray, "queries k"], Int[np.ndarray, "queries k"]]:
         """Scores and row numbers of the best k found for each of several queries; NaN and -1 fill up."""
         check_is_fitted(self)
-        rows = validate_data(self, queries, dtype=np.float64, reset=False)
+        rows = check_array(
+            queries, dtype=np.float64
+        )  # as wide as the training's, which `_query` checks
+        self._check_number("k", k)
+        k = int(k)
         scores, ids = np.full((len(rows), k), np.nan), np.full((len(rows), k), -1)
         for at, row in enumerate(rows):
             found = self.query(row, k, budget)
@@ -255,6 +259,7 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
     ) -> Int[np.ndarray, " candidates"]:
         """Row numbers of the objects to score for a query, in the order in which they are scored."""
         check_is_fitted(self)
+        self._check_number("budget", budget)
         query = self._query(query)
         lists = self._held(query)
         ids = np.concatenate([np.zeros(0, int), *(self._lists.ids[one] for one in lists)])
@@ -327,14 +332,19 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
                 norms = [np.einsum("ij,ij->i", one, one) for one in (queries, objects)]
                 found = 2 * found - norms[0][:, None] - norms[1]
             return np.asarray(found)
-        found = np.stack(
-            [np.asarray(self.scorer(one, objects), dtype=np.float64) for one in queries]
-        )
-        if found.shape != (len(queries), len(objects)) or not np.isfinite(found).all():
-            raise ValueError(
-                "scorer must return one finite score for each object,"
-                f" got shape {found.shape[1:]} for {len(objects)} objects"
-            )
+        found = np.empty((len(queries), len(objects)))
+        for row, one in zip(found, queries, strict=True):
+            score = np.asarray(self.scorer(one, objects))
+            if score.dtype.kind not in "biufO" or score.shape != row.shape:
+                raise ValueError(
+                    "scorer must return one finite score for each object,"
+                    f" got shape {score.shape} of {score.dtype} for {len(objects)} objects"
+                )
+            row[:] = score
+            if not np.isfinite(row).all():
+                raise ValueError(
+                    "scorer must return one finite score for each object, got NaN or infinity"
+                )
         return found
 
     def _check(self) -> None:
@@ -349,9 +359,12 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
                 f"scorer must be a function, 'inner_product' or 'sqeuclidean', got {self.scorer!r}"
             )
         for name in ("top", "list_length", "max_queries"):
-            number: int = getattr(self, name)
-            if not (isinstance(number, Integral) and number >= 1):
-                raise ValueError(f"{name} must be a whole number >= 1, got {name}={number!r}")
+            self._check_number(name, getattr(self, name))
+
+    @staticmethod
+    def _check_number(name: str, number: int) -> None:
+        if not (isinstance(number, Integral) and number >= 1):
+            raise ValueError(f"{name} must be a whole number >= 1, got {name}={number!r}")
 
 
 def _far_centre(objects: Float[np.ndarray, "objects features"]) -> Float[np.ndarray, " features"]:

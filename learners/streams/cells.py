@@ -13,10 +13,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import inf, isfinite
+from sys import float_info
 
 import numpy as np
 
 __all__ = ["CELLS", "OPS", "Cell", "ConfigError", "FloatingGate", "Parameter"]
+
+LARGEST = float_info.max
 
 
 class ConfigError(ValueError):
@@ -47,6 +50,8 @@ class Parameter:
     whole: bool = False
 
     def __contains__(self, value: float | int) -> bool:
+        if abs(value) > LARGEST:  # also a whole number that is none in double precision
+            return False
         above = value > self.low if self.open_low else value >= self.low
         below = value < self.high if self.open_high else value <= self.high
         return isfinite(value) and above and below and (not self.whole or value == int(value))

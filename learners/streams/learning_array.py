@@ -19,6 +19,7 @@ from learners.streams.program import Program, compile_program
 __all__ = ["FPLA", "arrays_of"]
 
 FIRST_LANES = 16
+MOST_LANES = 2**32  # more fit no memory
 STATE = ("bitstream", "state", "events")
 
 
@@ -143,12 +144,12 @@ class FPLA:
         Raises
         ------
         ValueError
-            If shapes do not fit, an input is missing or unknown, or a lane is below 0.
+            If shapes do not fit, an input is missing or unknown, a lane is below 0, or memory does not hold
+            as many lanes as the largest says.
         """
         lanes = np.asarray(lanes)
         if lanes.ndim != 1 or (lanes.size and lanes.dtype.kind not in "iu"):
             raise ValueError("lanes must be a vector of whole numbers, one for each event")
-        lanes = lanes.astype(np.int64, copy=False)
         table = self._table(values, len(lanes))
         if not len(lanes):
             return
@@ -156,6 +157,7 @@ class FPLA:
             at = int(np.argmax(lanes < 0))
             raise ValueError(f"lanes must be >= 0, got {lanes[at]} at event {at}")
         self._grow(int(lanes.max()) + 1)
+        lanes = lanes.astype(np.int64, copy=False)
         one = self._program
         nets = np.array([one.nets.index(net) for net in one.inputs], np.int64)
         run_events(
@@ -166,7 +168,7 @@ class FPLA:
     def step(self, lane: int, *, learn: bool = True, **inputs: float) -> dict[str, float]:
         """Run one event of one lane and return what its outputs are then."""
         columns = {name: np.array([value], float) for name, value in inputs.items()}
-        self.partial_fit(np.array([lane], np.int64), columns, learn=learn)
+        self.partial_fit(np.array([lane]), columns, learn=learn)
         at = self._program.kept[:, 1]
         return dict(zip(self._program.outputs, self._state[lane, at].tolist(), strict=True))
 
@@ -304,15 +306,27 @@ class FPLA:
         room = len(self._state)
         if n_lanes > room:
             more = max(n_lanes, 2 * room, FIRST_LANES) - room
-            fresh = np.tile(self._program.start, (more, 1))
-            self._state = np.concatenate([self._state, fresh])
-            self._events = np.concatenate([self._events, np.zeros(more, np.int64)])
+            try:
+                if n_lanes > MOST_LANES:
+                    raise MemoryError
+                fresh = np.tile(self._program.start, (more, 1))
+                state = np.concatenate([self._state, fresh])
+                events = np.concatenate([self._events, np.zeros(more, np.int64)])
+            except MemoryError:
+                raise ValueError(
+                    f"lanes must be numbered without gaps: lane {n_lanes - 1} asks for the memory of "
+                    f"{n_lanes} lanes, which is not there"
+                ) from None
+            self._state, self._events = state, events
         self._n_lanes = max(self._n_lanes, n_lanes)
 
     def _seen(self, lanes: np.ndarray | None) -> np.ndarray:
         if lanes is None:
             return np.arange(self._n_lanes)
-        lanes = np.asarray(lanes, np.int64)
+        lanes = np.asarray(lanes)
+        if lanes.size and lanes.dtype.kind not in "iu":
+            raise ValueError(f"lanes must be whole numbers, got {lanes.dtype}")
+        lanes = lanes.astype(np.int64, casting="unsafe")
         if lanes.size and not (lanes.min() >= 0 and lanes.max() < self._n_lanes):
             raise ValueError(f"lanes must be within 0 and {self._n_lanes - 1}, got {lanes}")
         return lanes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -99,12 +100,13 @@ class StreamMonitor:
     Notes
     -----
     CUSUM is quicker, and wrong about fewer than one stable worker in a hundred for each thousand labels. The
-    other alarm needs three to four times the labels, and may be looked at as often as one likes.
+    other alarm needs two to four times the labels, and may be looked at as often as one likes.
 
     **Guarantees.** (1) If every worker's agreements are independent with a rate that does not change, the
     probability that `proven_at` is ever set for any of them is at most `false_alarm`, for any number of
-    workers, at any stopping time. (2) A snapshot restored goes on with the same results to the bit. (3) The
-    result does not depend on how the labels are cut into batches.
+    workers, at any stopping time, while no lane is reset: each `reset` gives a lane its share of it anew.
+    (2) A snapshot restored goes on with the same results to the bit. (3) The result does not depend on how
+    the labels are cut into batches.
 
     References
     ----------
@@ -136,11 +138,12 @@ class StreamMonitor:
         warm_up: int = 60,
         false_alarm: float = 0.05,
     ) -> None:
-        if not 2 <= n_classes <= MAX_CLASSES:
+        whole = isinstance(n_classes, Integral)
+        if not (whole and 2 <= n_classes <= MAX_CLASSES):
             raise ConfigError(
-                f"n_classes must be within 2 and {MAX_CLASSES}, got n_classes={n_classes}"
+                f"n_classes must be within 2 and {MAX_CLASSES}, and whole, got n_classes={n_classes!r}"
             )
-        self.n_classes = n_classes
+        self.n_classes = int(n_classes)
         self._array = FPLA.from_config(
             _card(n_classes, gamma, (threshold, drop, window, warm_up), false_alarm)
         )
@@ -199,12 +202,15 @@ class StreamMonitor:
             If a class is out of range, or shapes do not fit.
         """
         lanes, label, consensus = (np.asarray(one) for one in (lanes, label, consensus))
+        label, consensus = (_plain(one) for one in (label, consensus))
         if not (lanes.ndim == 1 and lanes.shape == label.shape == consensus.shape):
             raise ValueError(
                 "lanes, label and consensus must be vectors of the same length, got shapes "
                 f"{lanes.shape}, {label.shape} and {consensus.shape}"
             )
         for name, given, least in (("label", label, 0), ("consensus", consensus, -1)):
+            if given.size and given.dtype.kind not in "biuf":
+                raise ValueError(f"{name} must be whole numbers, got {given.dtype}")
             if given.size and not (given.min() >= least and given.max() < self.n_classes):
                 raise ValueError(
                     f"{name} must be within {least} and {self.n_classes - 1}, got "
@@ -308,7 +314,11 @@ class StreamMonitor:
         return self
 
     def reset(self, lanes: np.ndarray | None = None) -> None:
-        """Begin the cards of lanes, or of all, anew."""
+        """Begin the cards of lanes, or of all, anew.
+
+        A lane's alarm has its level again, as for another worker at her place: the probability of a false
+        alarm in any of R beginnings of all lanes is at most R times `false_alarm`.
+        """
         self._array.reset(lanes)
 
     def merge(self, other: StreamMonitor) -> StreamMonitor:
@@ -361,6 +371,16 @@ def _columns(
         "position": blank if position is None else np.asarray(position, float) / SESSION,
         "log_seconds": log_seconds,
     }
+
+
+def _plain(given: np.ndarray) -> np.ndarray:
+    """Numbers that came as objects, as numbers; anything else as it is."""
+    if given.dtype.kind != "O":
+        return given
+    try:
+        return given.astype(float)
+    except (TypeError, ValueError):
+        return given
 
 
 def _cell(array: FPLA, name: str) -> Any:

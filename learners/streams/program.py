@@ -175,6 +175,8 @@ def _cell(given: Any, index: int) -> PlacedCell:
     params = []
     for key, known in kind.parameters.items():
         value = given.get(key, known.default)
+        if isinstance(value, np.generic):
+            value = value.item()
         if not isinstance(value, int | float) or value not in known:
             raise ConfigError(f"{key} of cell {name!r} must be {known}, got {value!r}")
         with np.errstate(over="ignore", under="ignore"):

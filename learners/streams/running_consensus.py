@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 
@@ -17,6 +18,7 @@ STATE = (
     "last", "n_labels", "before", "worker", "label", "counts", "crowd", "prior", "post", "rows", "sizes",
 )  # fmt: skip
 FIRST = 64
+MOST = 2**32  # workers or tasks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,9 +89,10 @@ class RunningConsensus:
     """
 
     def __init__(self, n_classes: int, *, quorum: int = 3, revisits: int = 4) -> None:
-        if not (n_classes >= 2 and quorum >= 2 and revisits >= 0):
+        whole = all(isinstance(one, Integral) for one in (n_classes, quorum, revisits))
+        if not (whole and n_classes >= 2 and quorum >= 2 and revisits >= 0):
             raise ConfigError(
-                "n_classes and quorum must be >= 2 and revisits >= 0, got "
+                "n_classes and quorum must be whole numbers >= 2 and revisits one >= 0, got "
                 f"n_classes={n_classes}, quorum={quorum}, revisits={revisits}"
             )
         k = n_classes
@@ -139,7 +142,8 @@ class RunningConsensus:
         Raises
         ------
         ValueError
-            If shapes differ or a number is out of range.
+            If shapes differ, a number is out of range, or memory does not hold as many workers or tasks as
+            the largest says.
         """
         workers, tasks, labels = (np.asarray(one) for one in (workers, tasks, labels))
         if not (workers.ndim == 1 and workers.shape == tasks.shape == labels.shape):
@@ -149,12 +153,21 @@ class RunningConsensus:
                 raise ValueError(f"{name} must be whole numbers, got {given.dtype}")
             if given.size and given.min() < 0:
                 raise ValueError(f"{name} must be >= 0, got {given.min()}")
+            if given.size and given.max() >= MOST:
+                raise ValueError(f"{name} must be below {MOST}, got {given.max()}")
         workers, tasks, labels = (one.astype(np.int64) for one in (workers, tasks, labels))
         if labels.size and labels.max() >= self.n_classes:
             raise ValueError(f"labels must be below {self.n_classes}, got {labels.max()}")
         start, n = self.n_rows, len(workers)
         if n:
-            self._grow(start + n, int(tasks.max()) + 1, int(workers.max()) + 1)
+            n_tasks, n_workers = int(tasks.max()) + 1, int(workers.max()) + 1
+            try:
+                self._grow(start + n, n_tasks, n_workers)
+            except MemoryError:
+                raise ValueError(
+                    "workers and tasks must be numbered without gaps: memory does not hold "
+                    f"{n_workers} workers and {n_tasks} tasks"
+                ) from None
         self._worker[start : start + n], self._label[start : start + n] = workers, labels
         quorum, revisits = int(self._sizes[0]), int(self._sizes[1])
         judged = np.empty((n * quorum, 2), np.int64)

@@ -6,8 +6,8 @@
 """
 
 import math
-from collections.abc import Callable, Iterator
-from numbers import Integral
+from collections.abc import Callable, Iterator, Mapping
+from numbers import Integral, Real
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -95,10 +95,23 @@ class _PotentialMachine(BaseEstimator):  # type: ignore[misc]
             raise ValueError(
                 f"landmark_selection must be one of {SELECTIONS}, got {self.landmark_selection!r}"
             )
+        for name in ("epsilon", "C", "rho", "tol"):
+            if not isinstance(value := getattr(self, name), Real):
+                raise ValueError(f"{name} must be a number, got {name}={value!r}")
         if not (0 <= self.epsilon < math.inf and self.C > 0 and 1 <= self.rho < math.inf):
             raise ValueError(
                 "epsilon must be >= 0, C > 0 and rho >= 1, "
                 f"got epsilon={self.epsilon}, C={self.C}, rho={self.rho}"
+            )
+        if not 0 <= self.tol < math.inf:
+            raise ValueError(f"tol must be >= 0 and finite, got tol={self.tol}")
+        if not (isinstance(self.max_iter, Integral) and self.max_iter >= 1):
+            raise ValueError(
+                f"max_iter must be a whole number >= 1, got max_iter={self.max_iter!r}"
+            )
+        if not isinstance(self.kernel_params, Mapping | None):
+            raise ValueError(
+                f"kernel_params must be a dict or None, got kernel_params={self.kernel_params!r}"
             )
 
     def _choose_landmarks(self, row: Float[np.ndarray, "rows features"]) -> None:
@@ -118,14 +131,16 @@ class _PotentialMachine(BaseEstimator):  # type: ignore[misc]
         self.landmarks_ = row[chosen]
         self.kernel_params_ = dict(self.kernel_params or {})
         if self.kernel == "plummer" and "softening" not in self.kernel_params_:
-            spread = math.sqrt(self.landmarks_.var(axis=0).sum())
+            with np.errstate(over="ignore", invalid="ignore"):  # refused as a softening
+                spread = math.sqrt(self.landmarks_.var(axis=0).sum())
             self.kernel_params_["softening"] = spread if spread > 0 else 1.0
         if self.kernel == "coulomb":
             if "radius" in self.kernel_params_:
                 raise ValueError(
                     "kernel_params must not hold radius: it is half of the way to the nearest landmark"
                 )
-            self.kernel_params_["radius"] = coulomb_radii(self.landmarks_)
+            with np.errstate(over="ignore", invalid="ignore"):  # refused as a proximity
+                self.kernel_params_["radius"] = coulomb_radii(self.landmarks_)
 
     def _n_columns(self, n_rows: int) -> int:
         if self.formulation == "ridge":
@@ -149,7 +164,8 @@ class _PotentialMachine(BaseEstimator):  # type: ignore[misc]
         self, row: Float[np.ndarray, "rows features"], kept: np.ndarray | slice, first: int = 0
     ) -> Float[np.ndarray, "rows columns"]:
         """Proximity of each row, which `first` stand before, to the kept columns; a new array."""
-        found = self._computed(row, kept)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # refused beneath
+            found = self._computed(row, kept)
         if not np.isfinite(found).all():
             n = row.shape[1] if self.kernel == "precomputed" else len(self.landmarks_)
             _refuse_missing(found, first, np.arange(n)[kept], self.kernel)
@@ -445,12 +461,12 @@ class PotentialSVR(RegressorMixin, _PotentialMachine):  # type: ignore[misc]
         """Learn from rows, or from rows of proximities, and a number for each."""
         row, value = self._rows(X, y, y_numeric=True)
         value = np.asarray(value, dtype=np.float64)
-        with np.errstate(over="ignore"):
-            spread = float(value.std() if self.fit_intercept else np.sqrt(np.square(value).mean()))
-        if not spread < math.inf:
-            raise ValueError(
-                "y must have a finite variance, got numbers that are too large: scale them"
-            )
+        # by a power of two near the largest number, so that no square overflows or vanishes
+        peak = math.ldexp(1.0, math.frexp(float(np.abs(value).max()))[1] - 1)
+        share = value / peak
+        spread = peak * float(
+            share.std() if self.fit_intercept else np.sqrt(np.square(share).mean())
+        )
         spread = spread if spread > 0 else 1.0
         self._fit_columns(row, value[:, None] / spread, np.ones(len(value)))
         self.dual_coef_, self.intercept_ = self.dual_coef_ * spread, self.intercept_ * spread

@@ -66,6 +66,8 @@ def plummer_kernel(
     """
     _check_positive("exponent", exponent)
     _check_positive("softening", softening)
+    if not 0 < softening * softening < math.inf:
+        raise ValueError(f"softening must have a square > 0 and finite, got {softening=}")
     squared = _squared_distances(x, centres)
     squared /= softening**2
     squared += 1.0

@@ -242,10 +242,12 @@ class Ledger:
         Raises as `release` does; `plans` are data sets, plans and names, as for `open_plan`.
         """
         asked = [
-            request_of(mechanism, query, key=self._access.key) for mechanism, query in requests
+            request_of(mechanism, query, key=self._access.key)
+            for mechanism, query in _rows("requests", requests, "a mechanism", "a query")
         ]
+        planned = _rows("plans", plans, "a data set", "a plan", "a name")
         with self._access.writing() as book:
-            unpaid(book, asked + [plan_request(book, *one) for one in plans])
+            unpaid(book, asked + [plan_request(book, *one) for one in planned])
 
     def release(
         self, mechanism: Mechanism, query: Query, *, plan: int | None = None
@@ -284,7 +286,10 @@ class Ledger:
         """Release many queries as `release` would; all of them, or none if the budget is too small."""
         if not isinstance(mechanism, Mechanism):
             raise TypeError(f"mechanism must draw, got {type(mechanism).__name__}")
-        asked = [request_of(mechanism, query, key=self._access.key, plan=plan) for query in queries]
+        asked = [
+            request_of(mechanism, query, key=self._access.key, plan=plan)
+            for query in _listed("queries", queries)
+        ]
         released = release(self._access, mechanism, asked, _system_noise())
         return self._releases(asked, released)
 
@@ -312,10 +317,11 @@ class Ledger:
         """
         if not isinstance(mechanism, Interaction):
             raise TypeError(f"mechanism must answer questions, got {type(mechanism).__name__}")
-        if not questions:
+        asked = _listed("questions", questions, Question)
+        if not asked:
             return ()
         request = request_of(mechanism, query, key=self._access.key)
-        entry, answered = answer(self._access, mechanism, request, questions, _system_noise())
+        entry, answered = answer(self._access, mechanism, request, asked, _system_noise())
         return self._releases(
             [request] * len(answered), [(entry, text, fresh) for text, fresh in answered]
         )
@@ -410,8 +416,9 @@ class Ledger:
         **Guarantees.** None is returned while rows are only added, by anyone; after the ledger was
         set back whole, every head of a row that it lost, also once other rows stand there.
         """
+        given = _listed("heads", heads, Head)
         with self._access.reading() as book:
-            return heads_lacking(book, heads)
+            return heads_lacking(book, given)
 
     def backup(self, path: Path) -> None:
         """Write a copy of the ledger's file to a new one, of mode 0600, consistent while in use.
@@ -428,6 +435,30 @@ class Ledger:
         self._access.store.backup(Path(path).absolute())
 
 
+def _listed(what: str, given: Iterable[T], kind: type | None = None) -> list[T]:
+    """Return what was given as a list; raise TypeError, which shows types alone, for other things.
+
+    Without a kind each thing is checked where it is used.
+    """
+    if not isinstance(given, Iterable):
+        raise TypeError(f"{what} must be a list, got {type(given).__name__}")
+    listed = list(given)
+    for one in listed:
+        if not (kind is None or isinstance(one, kind)):
+            raise TypeError(f"{what} must be {kind.__name__} objects, got {type(one).__name__}")
+    return listed
+
+
+def _rows(what: str, given: Iterable[T], *parts: str) -> list[T]:
+    """Return rows of as many parts as are named; raise TypeError, which shows types alone, for others."""
+    rows = _listed(what, given)
+    for row in rows:
+        if not (isinstance(row, Sequence) and len(row) == len(parts)):
+            named = f"{', '.join(parts[:-1])} and {parts[-1]}"
+            raise TypeError(f"each of {what} must be {named}, got {type(row).__name__}")
+    return rows
+
+
 def _check_n_entries(entries: int | None) -> None:
     if entries is not None and not (is_whole(entries) and 0 <= entries < 2**63):
         raise ValueError(f"entries must be an integer >= 0 or None, got entries={entries}")
@@ -442,6 +473,8 @@ def _system_noise() -> Noise:
 
 def store_at(where: Path | str) -> Store:
     """Return the store that a path or a URL names."""
+    if not isinstance(where, str | Path):
+        raise TypeError(f"a ledger must be at a path or URL, got {type(where).__name__}")
     if isinstance(where, str) and "://" in where:
         return PostgresStore.at(where)
     return SqliteStore(Path(where).absolute())

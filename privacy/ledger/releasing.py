@@ -100,6 +100,9 @@ def request_of(
     """Return a mechanism's request; raise TypeError if its event is a plan's, or it draws and answers."""
     if not isinstance(query, Query):  # the sentence shows no value
         raise TypeError(f"query must be a Query, got {type(query).__name__}")
+    if isinstance(mechanism, type) or not hasattr(mechanism, "event"):
+        given = mechanism if isinstance(mechanism, type) else type(mechanism)
+        raise TypeError(f"mechanism must be one with its price, got {given.__name__}")
     event = mechanism.event(query)
     if isinstance(event, PlanEvent | PlannedEvent):
         raise TypeError(

@@ -142,6 +142,8 @@ def open_limit(
 ) -> None:
     """Set the budget of a data set that has none; raise LedgerError if it has another."""
     check_name("dataset", dataset)
+    if unit not in tuple(Unit):
+        raise ValueError(f"unit must be one of {', '.join(Unit)}, got unit={unit!r}")
     unit, limit = Unit(unit), limit_of(epsilon, delta, n)
     with access.writing() as book:
         hold(book)

@@ -415,25 +415,40 @@ def _marginal(
 ) -> tuple[Int[np.ndarray, " values"], Float[np.ndarray, " values"]]:
     """Law of one entry of z: f(t) times the law of the sum of the other c - 1 at -t, normalised.
 
-    f is the discrete Laplace law, with characteristic function (1-q)^2 / (1 - 2 q cos w + q^2); the
-    sum's law is the inverse transform of its power, on a grid that its tails do not reach.
+    f is the discrete Laplace law, with characteristic function 1 / (1 + k sin^2(w / 2)) for k = 4 q /
+    (1 - q)^2. The sum's law is the inverse transform of its power, on a grid whose ends meet where the sum
+    hardly ever is: what is asked of it lies within -log TINY scales of 0, as f is smaller than TINY beyond.
     """
-    q = math.exp(-1 / scale)
-    tilted = (1 - q) ** 2 / ((1 - math.exp(-0.5 / scale)) * (1 - math.exp(-1.5 / scale)))
-    # Chernoff at 1 / (2 scale): the sum exceeds reach with probability < TINY
-    reach = 2 + int(2 * scale * (-math.log(TINY) + (n_classes - 1) * math.log(tilted)))
-    size = 1 << (2 * reach).bit_length()
+    others, gap = n_classes - 1, -math.expm1(-1 / scale)  # 1 - q
+    needed = 2 + int(-math.log(TINY) * scale)
+    size = scipy.fft.next_fast_len(1 + needed + _reach(others, scale), real=True)
     if not size <= MAX_GRID:
-        raise ValueError(f"the noise scale must be small enough for its exact law, got {scale}")
-    wave = np.cos(2 * np.pi * np.arange(size // 2 + 1) / size)
-    others = np.fft.irfft(((1 - q) ** 2 / (1 - 2 * q * wave + q * q)) ** (n_classes - 1), size)
-    t = np.arange(reach + 1)
+        raise ValueError(
+            "epsilon must be larger, or classes fewer, for the noise's exact law, got a noise scale of "
+            f"{scale:g} for {n_classes} classes"
+        )
+    k = 4 * math.exp(-1 / scale) / gap**2
+    half = np.sin(np.pi * np.arange(size // 2 + 1) / size)
+    law = scipy.fft.irfft(np.exp(-others * np.log1p(k * half**2)), size)
+    t = np.arange(needed + 1)
     with np.errstate(over="ignore"):  # beyond doubles only where the weight is 0 in any case
-        weight = np.exp(-t / scale) * np.maximum(others[: reach + 1], 0.0)
+        weight = np.exp(-t / scale) * np.maximum(law[: needed + 1], 0.0)
     weight = weight[: 1 + int(np.flatnonzero(weight > TINY * weight[0])[-1])]
     probability = np.concatenate([weight[:0:-1], weight])
     probability /= probability.sum()
     return np.arange(1 - weight.size, weight.size), probability
+
+
+def _reach(count: int, scale: float) -> int:
+    """Return what the sum of `count` discrete Laplace draws exceeds with a probability below TINY.
+
+    By Chernoff's bound, at the best of some exponents rise / scale.
+    """
+    rise = 0.95 * 0.5 ** (np.arange(24) / 2)
+    growth = 2 * math.log(-math.expm1(-1 / scale))
+    with np.errstate(over="ignore"):  # to -inf, whose exponential is 0
+        growth = growth - np.log(np.expm1((rise - 1) / scale) * np.expm1((-rise - 1) / scale))
+    return 2 + int(np.min(scale * (count * growth - math.log(TINY)) / rise))
 
 
 def _log_binomial(n: Int[np.ndarray, " values"], k: int) -> Float[np.ndarray, " values"]:

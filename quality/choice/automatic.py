@@ -35,6 +35,7 @@ from quality.aggregation import (
 )
 from quality.argument_types import check_arguments
 from quality.choice.held_out_labels import (
+    check_folds,
     held_of_sizes,
     log_by_workers,
     log_of_classes,
@@ -189,7 +190,7 @@ def auto(
     candidates
         Name -> function of labels, the simplest first; any function of a table can be one.
     n_folds
-        Number of folds, at least 2.
+        Number of folds, from 2 to 32,767.
     enough
         No further fold is held out when this many labels have been, at least 1.
     groups
@@ -261,9 +262,9 @@ def check_choice(candidates: Mapping[str, object], n_folds: int, enough: int) ->
     """Raise ValueError unless there are candidates, two folds or more, and something is held out."""
     if not candidates:
         raise ValueError("candidates must be one or more aggregators, got none")
-    for name, number, least in (("n_folds", n_folds, 2), ("enough", enough, 1)):
-        if not number >= least:
-            raise ValueError(f"{name} must be >= {least}, got {name}={number}")
+    check_folds(n_folds)
+    if not enough >= 1:
+        raise ValueError(f"enough must be >= 1, got enough={enough}")
 
 
 def hold_out(

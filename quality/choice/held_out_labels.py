@@ -15,12 +15,13 @@ from quality.labels import CrowdLabels, NamedPosterior
 from quality.parallel import kernel
 
 __all__ = [
-    "answers_given", "constant_workers", "crowd_share", "dealt", "folds", "held_of_sizes", "log_by_workers",
-    "log_chances", "log_of_classes", "log_right", "meanings", "meanings_of", "predict_held_out", "right_of",
-    "right_shares", "scored_folds",
+    "answers_given", "check_folds", "constant_workers", "crowd_share", "dealt", "folds",
+    "held_of_sizes", "log_by_workers", "log_chances", "log_of_classes", "log_right", "meanings",
+    "meanings_of", "predict_held_out", "right_of", "right_shares", "scored_folds",
 ]  # fmt: skip
 
 BY_CHANCE = 0.01  # chance of as many labels of one class, below which a worker gives no other
+MAX_FOLDS = 32_767  # a label's fold is a number of 16 bits
 PSEUDO_LABELS = 2.0  # of the crowd's share of right ones, beside each worker's own
 
 
@@ -65,12 +66,21 @@ def held_of_sizes(sizes: Int64[np.ndarray, " folds"], enough: int) -> int:
     return min(int(np.searchsorted(np.cumsum(sizes), enough)) + 1, len(sizes))
 
 
+def check_folds(n_folds: int) -> None:
+    """Raise ValueError unless labels can be dealt to so many folds."""
+    if not n_folds >= 2:
+        raise ValueError(f"n_folds must be >= 2, got n_folds={n_folds}")
+    if not n_folds <= MAX_FOLDS:
+        raise ValueError(f"n_folds must be at most {MAX_FOLDS:,}, got n_folds={n_folds}")
+
+
 def folds(labels: CrowdLabels, n_folds: int) -> Int16[np.ndarray, " labels"]:
     """Return the fold of each label; -1 for the label of a task that has no other.
 
     The labels of a task go round the folds, from one that follows the task, so that a worker's are spread
     over all folds, and a fold has one label in `n_folds` however few a task has: most tasks keep all theirs.
     """
+    check_folds(n_folds)
     return dealt(labels.task_start, 0, n_folds)
 
 

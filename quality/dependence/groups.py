@@ -271,8 +271,10 @@ def _n_labels(shard: LabelShard, _: object) -> Sums:
 
 
 def _model_codes(models: Int[np.ndarray, " models"] | None, n_workers: int) -> np.ndarray:
-    known = np.zeros(0, dtype=np.int64) if models is None else np.unique(models)
-    if len(known) and not (known.dtype.kind in "iu" and known[0] >= 0 and known[-1] < n_workers):
+    if models is None or not len(models):  # an empty list has floats
+        return np.zeros(0, dtype=np.int64)
+    known: np.ndarray = np.unique(models)
+    if not (known.dtype.kind in "iu" and known[0] >= 0 and known[-1] < n_workers):
         raise ValueError(f"models must be worker codes from 0 to {n_workers - 1}")
     return known
 

@@ -126,7 +126,7 @@ class CrowdLabels:
             If the codes are not equally many integers inside their vocabularies, or a vocabulary
             is out of order or repeats a name.
         LabelError
-            If a worker labels a task twice (a :class:`RepeatError`), or for over 32,767 classes.
+            If a worker labels a task twice (a :class:`RepeatError`), or for no class or over 32,767.
 
         Notes
         -----
@@ -431,6 +431,8 @@ def _table(
     overwrite: bool = False,
 ) -> CrowdLabels:
     """Return the table from codes in any order; raise LabelError for a repeated (worker, task)."""
+    if not len(classes):
+        raise LabelError("classes must be one or more names, got none", column="classes")
     if len(classes) > MAX_CLASSES:
         message = f"there must be at most {MAX_CLASSES} classes, got {len(classes)}"
         raise LabelError(f"{message}: is label the right column?", column="label")

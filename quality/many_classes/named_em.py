@@ -67,7 +67,8 @@ def one_coin_of_named(
     Notes
     -----
     **Guarantees.** The posterior, the reliability and the log-likelihood are those of
-    :func:`~quality.one_coin_dawid_skene`, up to rounding. The same bytes on every run.
+    :func:`~quality.one_coin_dawid_skene` with the same smoothing, up to rounding. The same bytes on
+    every run.
 
     **Cost.** O(labels + classes) time and memory for an iteration.
 

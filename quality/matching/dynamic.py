@@ -48,6 +48,7 @@ __all__ = [
 # label of a removed worker; worker of a vanished node; result of a search that found none
 GONE = -1
 FULL, SHORT = 0, 1  # label minus load
+BLOCK = 256  # workers, of whom the first is known until one of them changes
 
 
 @kernel
@@ -65,8 +66,8 @@ def remove_worker(worker: int, edges, tasks, state, search) -> None:
     job_start, job, job_end = edges[2], edges[3], edges[4]
     task, task_start, n_nodes, n_near = tasks
     assigned, load, label, count = state
-    n_lost, losers = search[4], search[5]
-    n_losers = 0
+    n_lost, losers, stale = search[4:]
+    n_losers, stale[worker // BLOCK] = 0, True
     count[label[worker], label[worker] - load[worker]] -= 1
     label[worker], load[worker] = GONE, 0
     for at in range(job_start[worker], job_end[worker]):
@@ -118,7 +119,7 @@ def _gain(source: int, edges, state, search) -> None:
     if load[source] == label[source]:
         target, n_reached = _find_short(source, edges, state, search)
         if target == GONE:
-            _move(n_reached, label[source], 1, label, count, search[0])
+            _move(n_reached, label[source], 1, label, count, search)
             target = source
     load[target] += 1
     count[label[target], SHORT] -= 1
@@ -151,11 +152,12 @@ def _lose(sink: int, n_lost: int, edges, state, search) -> None:
             step = min(n_lost, here - below)
             label[sink] -= step
             load[sink] -= step
+            search[6][sink // BLOCK] = True
             count[here, SHORT] -= 1
             count[here - step, SHORT] += 1
             n_lost -= step
         else:
-            _move(n_reached, here, -1, label, count, search[0])
+            _move(n_reached, here, -1, label, count, search)
 
 
 @kernel
@@ -238,21 +240,24 @@ def _find_full(sink: int, edges, state, search):
 
 
 @kernel
-def _move(n_reached: int, here: int, by: int, label, count, queue) -> None:
+def _move(n_reached: int, here: int, by: int, label, count, search) -> None:
     """Change the label of the workers reached by `by`, or of all workers of the label if none was.
 
     A rise (1) makes full workers short; a fall (-1) makes short workers full.
     """
+    queue, stale = search[0], search[6]
     before, after = (FULL, SHORT) if by > 0 else (SHORT, FULL)
     n_moved = n_reached if n_reached else count[here, before]
     count[here, before] -= n_moved
     count[here + by, after] += n_moved
     for position in range(n_reached):
         label[queue[position]] += by
+        stale[queue[position] // BLOCK] = True
     if n_reached == 0:
         for worker in range(len(label)):
             if label[worker] == here:
                 label[worker] += by
+                stale[worker // BLOCK] = True
 
 
 @kernel
@@ -262,32 +267,48 @@ def level_of(worker, edges, state, search):
     if load[worker] < label[worker]:
         giver, n_reached, _ = _find_full(worker, edges, state, search)
         if giver == GONE:
-            _move(n_reached, label[worker], -1, label, count, search[0])
+            _move(n_reached, label[worker], -1, label, count, search)
     return label[worker]
 
 
 @kernel
-def highest(judged, rank, edges, state, search) -> int:
-    """Return the judged worker of highest level, then lowest rank, then lowest code; GONE if none."""
-    label = state[2]
+def highest(judged, rank, changed, first, edges, state, search) -> int:
+    """Return the judged worker of highest level, then lowest rank, then lowest code; GONE if none.
+
+    `first` has the same of each block by label: a block is looked through where a label has changed, or
+    where its first is among those `changed`.
+    """
+    label, stale = state[2], search[6]
+    for worker in changed:
+        stale[worker // BLOCK] |= first[worker // BLOCK] == worker
+    for worker in changed:
+        one = first[worker // BLOCK]
+        if judged[worker] and label[worker] != GONE:
+            lower, upper = min(one, worker), max(one, worker)  # equals: the lower code comes first
+            first[worker // BLOCK] = _before(lower, upper, label, rank)
     while True:
         best = GONE
-        for worker in range(len(label)):
-            if (
-                judged[worker]
-                and label[worker] != GONE
-                and (
-                    best == GONE
-                    or label[worker] > label[best]
-                    or (label[worker] == label[best] and rank[worker] < rank[best])
-                )
-            ):
-                best = worker
+        for block in range(len(stale)):
+            if stale[block]:
+                stale[block], first[block] = False, GONE
+                for worker in range(block * BLOCK, min((block + 1) * BLOCK, len(label))):
+                    if judged[worker] and label[worker] != GONE:
+                        first[block] = _before(first[block], worker, label, rank)
+            if first[block] != GONE:
+                best = _before(best, first[block], label, rank)
         if best == GONE:
             return GONE
         before = label[best]
         if level_of(best, edges, state, search) == before:
             return best
+
+
+@kernel
+def _before(one, other, label, rank) -> int:
+    """Return who of two has the higher label, or the lower rank; the one if both are equal."""
+    if one == GONE or label[other] > label[one]:
+        return int(other)
+    return int(other) if label[other] == label[one] and rank[other] < rank[one] else int(one)
 
 
 class DynamicMatching:
@@ -304,8 +325,9 @@ class DynamicMatching:
     semi-matching of the workers left, and so are the levels.
 
     **Cost.** Memory O(labels). A removal takes time in proportion to the labels of the worker and
-    to the parts of their levels that are searched. :meth:`highest` takes one look at every worker
-    and, most often, at the labels of one.
+    to the parts of their levels that are searched. :meth:`highest` looks at every worker, or at those
+    who have changed, the first of every 256 and, where she has changed, all of them; and, most
+    often, at the labels of one.
 
     References
     ----------
@@ -337,7 +359,9 @@ class DynamicMatching:
         self._state = (self._assigned, self._load, level, census(found.load, level, most))
         queue, by_node, by_worker, n_lost, losers = np.zeros((5, labels.n_workers), dtype=np.int32)
         seen = np.zeros(labels.n_workers + 1, dtype=np.int64)  # the last entry numbers the searches
-        self._search = (queue, by_node, by_worker, seen, n_lost, losers)
+        self._first = np.full(-(-labels.n_workers // BLOCK), GONE, dtype=np.int32)  # see `highest`
+        stale = np.ones(len(self._first), dtype=np.bool_)
+        self._search = (queue, by_node, by_worker, seen, n_lost, losers, stale)
 
     @property
     def load(self) -> Int32[np.ndarray, " workers"]:
@@ -364,7 +388,10 @@ class DynamicMatching:
         return int(level_of(worker, self._edges, self._state, self._search))
 
     def highest(
-        self, judged: Bool[np.ndarray, " workers"], rank: Float64[np.ndarray, " workers"]
+        self,
+        judged: Bool[np.ndarray, " workers"],
+        rank: Float64[np.ndarray, " workers"],
+        changed: Int32[np.ndarray, " changed"] | None = None,
     ) -> int:
         """Return the judged worker of the highest level.
 
@@ -374,6 +401,9 @@ class DynamicMatching:
             True for each worker who counts; those removed count never.
         rank
             Of equal levels the lowest rank comes first, then the lowest code.
+        changed
+            The workers for whom `judged` or `rank` is not what it was at the last call; by default
+            anybody. Where someone is left out the answer may be wrong.
 
         Raises
         ------
@@ -386,7 +416,11 @@ class DynamicMatching:
                 f"judged and rank must be {len(self._label)} truth values and numbers, one per worker, got "
                 f"{judged.dtype} of shape {judged.shape} and {rank.shape}"
             )
-        worker = int(highest(judged, rank, self._edges, self._state, self._search))
+        if changed is None:
+            self._search[-1][:] = True
+            changed = np.empty(0, dtype=np.int32)
+        kept = self._first, self._edges, self._state, self._search
+        worker = int(highest(judged, rank, changed, *kept))
         if worker == GONE:
             raise ValueError("judged must be true for a worker who is left, got none")
         return worker

@@ -11,6 +11,8 @@
 'the labels speak against the order: across 1 | 2 workers confuse neighbours less than other classes'
 """
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -19,12 +21,14 @@ from jaxtyping import Float64, Shaped
 
 from quality.aggregation import Result
 from quality.argument_types import check_arguments
-from quality.labels import CrowdLabels
+from quality.labels import CrowdLabels, check_table
 
 __all__ = ["OrderFit", "OrderVerdict", "order_fit"]
 
 OrderVerdict: TypeAlias = Literal["shown", "not shown", "contradicted", "untested"]
 LIMIT = 2.326  # a standard normal number is beyond it in 1 of 100 cases
+NO_CHANCE = 1e-12  # of pairs that are no neighbours
+CELLS = 2**19  # of a table of some tasks by classes: 4 MB
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -107,24 +111,23 @@ def order_fit(labels: CrowdLabels) -> OrderFit:
     all workers share by mistake is shown. Where a few workers differ widely, some being right less often than
     a guess, errors that fall on all classes alike look ordered if one class in the middle is most frequent.
 
-    **Cost.** O(tasks * classes).
+    **Cost.** O(tasks * classes) time; memory for the labels and some tasks at a time.
     """
     if labels.n_classes < 2:
         return OrderFit(labels.classes, np.zeros(0), np.zeros(0))
-    count = labels.counts().astype(np.float64)
-    n_labels = count.sum(axis=1)
-    count, n_labels = count[n_labels > 1], n_labels[n_labels > 1]
-    share = count.sum(axis=0) / max(count.sum(), 1.0)
-    pairs = (count * (n_labels[:, np.newaxis] - count) / (n_labels - 1)[:, np.newaxis]).sum()
-    nulls = _chances(share, float(pairs) / max(count.sum(), 1.0))  # by boundary
+    check_table(labels.n_tasks, labels.n_classes, labels.n_labels)
+    given, pairs = np.zeros(labels.n_classes), 0.0
+    for count, n_labels in _several_labels(labels):
+        given += count.sum(axis=1)
+        pairs += float((count * (n_labels - count) / (n_labels - 1)).sum())
+    total = max(given.sum(), 1.0)
+    nulls = np.array(_chances(given / total, pairs / total))  # by law, near and far, by boundary
     lift, z = np.zeros(labels.n_classes - 1), np.zeros(labels.n_classes - 1)
-    below = np.cumsum(count, axis=1)
+    near, far = np.moveaxis(nulls, 1, 0)
+    sums = _sums(labels, near / np.where(near + far > 0, near + far, 1.0))
     for at in range(labels.n_classes - 1):
-        # a task of n labels has n - 1 pairs for each label: each label counts once
-        near = count[:, at] * count[:, at + 1] / (n_labels - 1)
-        across = below[:, at] * (n_labels - below[:, at]) / (n_labels - 1)
-        fewer = np.maximum(np.minimum(below[:, at], n_labels - below[:, at]), 1.0)
-        found = [_compared(near, across, fewer, *chances[:, at]) for chances in nulls]
+        both = zip(sums[:, :, at].tolist(), nulls[:, :, at].tolist(), strict=True)
+        found = [_compared(*shown, *chances) for shown, chances in both]
         # equal z are so up to rounding, as where all pairs across are neighbours
         least = min(found, key=lambda one: (round(abs(one[1]), 9), abs(one[0])))
         if np.ptp(np.sign([one[1] for one in found])) < 2:
@@ -154,23 +157,60 @@ def _chances(
 
 
 def _compared(
-    near: Float64[np.ndarray, " tasks"],
-    across: Float64[np.ndarray, " tasks"],
-    fewer: Float64[np.ndarray, " tasks"],
+    near: float,
+    far: float,
+    score: float,
+    square: float,
+    by_label: float,
     near_chance: float,
     far_chance: float,
 ) -> tuple[float, float]:
-    """Return lift and z of a boundary under one law of chance; 0 where there is no evidence.
-
-    `fewer` are the labels on the side of the boundary that has fewer of a task's.
-    """
-    if not (near_chance > 0 and far_chance > 1e-12):
+    """Return lift and z of a boundary under one law of chance, by `_sums`; 0 where there is no evidence."""
+    if not (near_chance > 0 and far_chance > NO_CHANCE):
         return 0.0, 0.0
     chance = near_chance / (near_chance + far_chance)
-    score = near - chance * across
     # few pairs of a rare kind, or none, would show next to no spread of their own: by chance
     # each label of the smaller side decides for itself whether it is next to those of the other
-    by_chance = chance * (1.0 - chance) * (across**2 / fewer).sum()
-    spread = float(np.sqrt(max((score**2).sum(), by_chance)))
-    odds = (near.sum() + 0.5) / ((across - near).sum() + 0.5)
-    return float(np.log(odds * far_chance / near_chance)), score.sum() / spread if spread else 0.0
+    spread = math.sqrt(max(square, chance * (1.0 - chance) * by_label))
+    odds = (near + 0.5) / (far + 0.5)
+    return math.log(odds * far_chance / near_chance), score / spread if spread else 0.0
+
+
+def _sums(
+    labels: CrowdLabels, chance: Float64[np.ndarray, "laws boundaries"]
+) -> Float64[np.ndarray, "laws 5 boundaries"]:
+    """Return what all tasks say at each boundary under each law of chance, pairs and their scores.
+
+    The sums are of pairs of neighbours, of other pairs across, of scores, of their squares, and of the
+    squared pairs across over the labels on the side of the boundary that has fewer of a task's.
+    """
+    total = np.zeros((len(chance), 5, labels.n_classes - 1))
+    for count, n_labels in _several_labels(labels):
+        # a task of n labels has n - 1 pairs for each label: each label counts once
+        near = count[:-1] * count[1:] / (n_labels - 1)
+        below = np.cumsum(count[:-1], axis=0)
+        fewer = np.maximum(np.minimum(below, n_labels - below), 1.0)
+        across = below * (n_labels - below) / (n_labels - 1)
+        by_label = (across**2 / fewer).sum(axis=1)
+        for law, share in enumerate(chance):
+            score = near - share[:, np.newaxis] * across
+            pairs = near.sum(axis=1), (across - near).sum(axis=1)
+            total[law] += [*pairs, score.sum(axis=1), (score**2).sum(axis=1), by_label]
+    return total
+
+
+def _several_labels(
+    labels: CrowdLabels,
+) -> Iterator[tuple[Float64[np.ndarray, "classes tasks"], Float64[np.ndarray, " tasks"]]]:
+    """Yield the counts of each class on some tasks of several labels at a time, and their labels."""
+    n_labels = np.diff(labels.task_start)
+    several = np.flatnonzero(n_labels > 1)
+    at_once = max(CELLS // labels.n_classes, 1)
+    for first in range(0, len(several), at_once):
+        tasks = several[first : first + at_once]
+        rows = slice(labels.task_start[tasks[0]], labels.task_start[tasks[-1] + 1])
+        task, label = labels.task[rows], labels.label[rows].astype(np.int64)
+        mine = n_labels[task] > 1
+        cell = label[mine] * len(tasks) + np.searchsorted(tasks, task[mine])
+        count = np.bincount(cell, minlength=labels.n_classes * len(tasks)).astype(np.float64)
+        yield count.reshape(labels.n_classes, len(tasks)), n_labels[tasks].astype(np.float64)

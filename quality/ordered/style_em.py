@@ -154,7 +154,7 @@ def ordinal_crowd(
     ValueError
         If a parameter is out of its range, or gold is not one class code per task.
     LabelError
-        If there are no classes, or more than 200.
+        If there are more than 200 classes.
 
     Notes
     -----
@@ -259,8 +259,6 @@ def _check(
         raise ValueError(f"anchor must be > 0 and finite, got anchor={anchor}")
     check_em(max_iter, tol, threads)
     check_table(labels.n_tasks, labels.n_classes, labels.n_labels)
-    if not labels.n_classes:
-        raise LabelError("ordered classes must be 1 or more, got none: no labels", column="classes")
     if labels.n_classes > MAX_CLASSES:
         raise LabelError(
             f"ordered classes must be at most {MAX_CLASSES}, got {labels.n_classes:,}; put grades "

@@ -17,6 +17,7 @@ from quality.reports.tasks import DECIMALS, check_posterior, posterior_entropy
 __all__ = ["LabelPlan", "plan_labels"]
 
 UNJUDGED = -1  # in place of the worker to ask
+CELLS = 2**20  # of the answers that workers may give, at a time
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -106,7 +107,8 @@ def plan_labels(
     than she is. The greedy plan is not the best one, but gets at least a third of its gain.
 
     **Cost.** Lazy: a task is judged when its last known gain, at first its entropy, comes up. Each
-    judgement takes O(workers * classes ^ (2 + labels planned for the task)).
+    judgement takes O(workers * classes ^ (2 + labels planned for the task)) time, and memory for
+    O(classes ^ (1 + labels planned for the task)) numbers, or for a million.
 
     References
     ----------
@@ -163,14 +165,16 @@ def _greedy(
     bounds = entropy.round(DECIMALS).tolist()
     heap = [(-bound, task, UNJUDGED) for task, bound in enumerate(bounds) if bound > 0]
     heapify(heap)
-    planned: dict[int, np.ndarray] = {}  # joint distribution of truth and answers to come
-    asked: dict[int, list[int]] = {}
+    asked: dict[int, list[int]] = {}  # whom each task is planned for
     plan: list[tuple[int, int, float]] = []
     while heap and len(plan) < budget:
         negative_gain, task, worker = heappop(heap)
         if worker == UNJUDGED or not capacity[worker]:
             # gains only fall, so a task whose new gain still comes first is the best of all
-            gain = _gains(planned.get(task, posterior[[task]]), confusion, row_entropy)
+            joint = posterior[[task]]  # of the truth and the answers to come
+            for one in asked.get(task, ()):
+                joint = _answered(joint, confusion[one])
+            gain = _gains(joint, confusion, row_entropy)
             there = labels.worker[labels.task_start[task] : labels.task_start[task + 1]]
             gain[there], gain[asked.get(task, [])], gain[capacity == 0] = 0.0, 0.0, 0.0
             if gain.max(initial=0.0) > 0:
@@ -180,8 +184,6 @@ def _greedy(
         capacity[worker] -= 1
         asked.setdefault(task, []).append(worker)
         if len(asked[task]) < per_task:
-            joint = planned.get(task, posterior[[task]])
-            planned[task] = _answered(joint, confusion[worker])
             heappush(heap, (negative_gain, task, UNJUDGED))
     return plan
 
@@ -192,11 +194,14 @@ def _gains(
     row_entropy: Float64[np.ndarray, "workers classes"],
 ) -> Float64[np.ndarray, " workers"]:
     """I(truth; worker's answer | answers so far): the answer's entropy less that given the truth."""
-    answer = np.einsum("ak,wkx->wax", joint, confusion)
-    share = answer / joint.sum(axis=1)[:, np.newaxis]
-    log_share = np.log(share, out=np.zeros(share.shape), where=share > 0)
-    given_truth = (row_entropy * joint.sum(axis=0)).sum(axis=1)
-    gain = -(answer * log_share).sum(axis=(1, 2)) - given_truth
+    gain = -(row_entropy * joint.sum(axis=0)).sum(axis=1)
+    at_once = max(CELLS // max(joint.size, 1), 1)
+    for first in range(0, len(gain), at_once):
+        some = slice(first, first + at_once)
+        answer = joint @ confusion[some]  # workers, answers so far, hers
+        share = answer / joint.sum(axis=1)[:, np.newaxis]
+        np.log(share, out=share, where=share > 0)  # 0 stays 0
+        gain[some] -= np.einsum("wax,wax->w", answer, share)
     settled: np.ndarray = np.maximum(gain.round(DECIMALS), 0.0)
     return settled
 

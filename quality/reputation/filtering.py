@@ -5,9 +5,8 @@
 >>> filter_workers(labels, n_workers=1).removed
 array([2], dtype=int32)
 
-``ShrinkingCrowd`` keeps what the filter asks about the workers left. After a removal only the tasks
-of the worker who goes are looked at again. All its sums are of integers, so they equal, to the bit,
-those of a table made anew; and no such table is made unless one is asked for.
+``ShrinkingCrowd`` keeps what the filter asks about the workers left. After a removal only the tasks of the
+worker who goes are looked at again. Its sums of integers equal, to the bit, those of a table made anew.
 """
 
 from collections.abc import Callable
@@ -96,9 +95,9 @@ class ShrinkingCrowd:
         """Return :func:`quality.soft_penalty` of the workers left."""
         return mean_share(self._shares())
 
-    def agreement(self) -> Float64[np.ndarray, " workers"]:
-        """Return the share of each worker's labels that the majority of those left gave."""
-        return shares_of(self._agreeing(), self.n_labels)
+    def agreement(self, chosen: slice | np.ndarray = slice(None)) -> Float64[np.ndarray, " chosen"]:
+        """Return the share of the labels of each worker chosen that the majority of those left gave."""
+        return shares_of(self._agreeing()[chosen], self.n_labels[chosen])
 
     def _shares(self) -> Int64[np.ndarray, "workers 3"]:
         if self._share is None:
@@ -416,8 +415,7 @@ class Removals:
     def remove(self, worker: int, penalty: float) -> bool:
         """Remove the worker, or write down why not; she is not judged again."""
         self.judged[worker] = False
-        reason = self.crowd.refusal(worker, self.least)
-        if reason:
+        if reason := self.crowd.refusal(worker, self.least):
             self.refused.append((worker, penalty, reason))
             return False
         self.removed.append((worker, penalty))
@@ -462,8 +460,7 @@ def _highest_by(penalty: Penalty, state: Removals, crowd: ShrinkingCrowd) -> Hig
             known[gone] = _called(penalty, crowd.table(), state.judged)
         value, judged = known[gone], state.judged
         worst = np.flatnonzero(judged & (value >= value[judged].max() - TIE))
-        # ties as the guarantee says
-        worker = worst[0] if len(worst) == 1 else worst[np.argmin(crowd.agreement()[worst])]
+        worker = worst[np.argmin(crowd.agreement(worst))]  # ties as the guarantee says
         return int(worker), float(value[worker])
 
     return highest
@@ -471,14 +468,17 @@ def _highest_by(penalty: Penalty, state: Removals, crowd: ShrinkingCrowd) -> Hig
 
 def _remove_highest_level(state: Removals, crowd: ShrinkingCrowd, limit: int) -> None:
     """The same led by levels; the semi-matching that knows them is repaired as workers go."""
-    matching = DynamicMatching(crowd.labels)
+    start, given = crowd.labels.task_start, crowd.labels.worker
+    matching, rank, changed = DynamicMatching(crowd.labels), crowd.agreement(), None
     while len(state.removed) < limit and state.judged.any():
-        worker = matching.highest(state.judged, crowd.agreement())
-        level = matching.level(worker)
-        if level == 0:
+        worker = matching.highest(state.judged, rank, changed)
+        if not (level := matching.level(worker)):
             return
+        tasks = crowd.tasks_of(worker)
+        changed = np.concatenate([given[start[task] : start[task + 1]] for task in tasks])
         if state.remove(worker, float(level)):
             matching.remove(worker)
+            rank[changed] = crowd.agreement(changed)
 
 
 def removal_limit(

@@ -12,11 +12,13 @@ two workers).
 array([0.3125, 0.3125, 0.625 ])
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 from jaxtyping import Float64, Int16, Int32, Int64
 
 from quality.argument_types import check_arguments
-from quality.labels import CrowdLabels, LabelError
+from quality.labels import CrowdLabels, LabelError, count_labels
 from quality.parallel import kernel
 from quality.reputation.honest_population import (
     N_GRID,
@@ -35,6 +37,8 @@ FIRST_DECAY = 0.5  # of wrong grades with distance, before any is seen
 LEAST_LAW = 1e-9  # of a distance that is never met
 AT_ONCE = 16  # chances whose product is no smaller than the least number
 MAX_CLASSES = 1_000  # the law of distance has tables of their square
+MAX_CELLS = 2**29  # of labels by classes, of which there are four tables: 16 GB
+CELLS = 2**19  # of them at a time
 SEEN = 1.0  # wrong labels at each distance taken for seen
 
 
@@ -75,8 +79,10 @@ def graded_penalty(labels: CrowdLabels) -> Float64[np.ndarray, " workers"]:
     array([0.5, 1. , 0.5])
     """
     _check_scale(labels)
-    given = _penalties(labels.counts().astype(np.float64)[labels.task], labels)
-    hers = given[np.arange(labels.n_labels), labels.label]
+    hers = np.empty(labels.n_labels)
+    for rows, count in _counts(labels):
+        label = labels.label[rows]
+        hers[rows] = _penalties(count, labels)[np.arange(len(label)), label]
     total = np.bincount(labels.worker, hers, labels.n_workers)
     n_conflict = np.bincount(labels.worker, hers > 0, labels.n_workers)
     return np.asarray(total / np.maximum(n_conflict, 1))
@@ -90,13 +96,27 @@ def _check_scale(labels: CrowdLabels) -> None:
         )
 
 
+def _counts(labels: CrowdLabels) -> Iterator[tuple[slice, Float64[np.ndarray, "rows classes"]]]:
+    """Yield some labels at a time, and the counts of each one's task."""
+    at_once = max(CELLS // labels.n_classes, 1)
+    for first in range(0, labels.n_labels, at_once):
+        rows = slice(first, min(first + at_once, labels.n_labels))
+        start = labels.task_start[labels.task[first]]
+        whole = slice(start, labels.task_start[labels.task[rows.stop - 1] + 1])
+        tasks, task = np.unique(labels.task[whole], return_inverse=True)
+        count = count_labels(task, labels.label[whole], len(tasks), labels.n_classes)
+        yield rows, count[task[first - start : rows.stop - start]].astype(np.float64)
+
+
 def _penalties(
     count: Float64[np.ndarray, "labels classes"], labels: CrowdLabels, *, own: bool = True
 ) -> Float64[np.ndarray, "labels classes"]:
     """Return the penalty of each answer by the counts of its task, which hold the worker's own or do not."""
-    n_classes = labels.n_classes
-    place = np.arange(n_classes, dtype=np.float64)
-    apart = count @ (np.abs(place[:, np.newaxis] - place) / max(n_classes - 1, 1))
+    below, above = count.cumsum(axis=1), count[:, ::-1].cumsum(axis=1)
+    apart = np.zeros_like(count)  # a label is one farther from every class beyond the next
+    apart[:, 1:] = below[:, :-1].cumsum(axis=1)
+    apart[:, -2::-1] += above[:, :-1].cumsum(axis=1)
+    apart /= max(labels.n_classes - 1, 1)
     others = count.sum(axis=1, keepdims=True) - count
     same = count if own else count + 1
     weight = np.divide(apart, others, out=np.zeros_like(apart), where=others > 0)
@@ -116,10 +136,16 @@ def fit_graded(
     As :func:`~quality.reputation.honest_null.fit_honest`, but a wrong grade is the rarer the farther off:
     by a law of distance that workers taken for honest share. Return the population, what the others' labels
     say at each label, each worker's reliability and the share of each class; LabelError for more than 1,000
-    classes.
+    classes, or where labels times classes are too many for tables of them.
     """
     _check_scale(labels)
-    n_classes, rows = labels.n_classes, np.arange(labels.n_labels)
+    n_classes = labels.n_classes
+    if labels.n_labels * n_classes > MAX_CELLS:
+        raise LabelError(
+            f"labels times ordered classes must be at most {MAX_CELLS:,}, got {labels.n_labels:,} labels and "
+            f"{n_classes:,} classes; put grades together",
+            column="classes",
+        )
     candidates, asked = Candidates.of(n_classes), np.flatnonzero(np.diff(labels.worker_start) > 0)
     reliability, prior = np.full(labels.n_workers, 0.75), np.full(n_classes, 1 / n_classes)
     distance = np.abs(np.arange(n_classes)[:, np.newaxis] - np.arange(n_classes))
@@ -145,10 +171,13 @@ def fit_graded(
             honest / (evidence @ crowd), missed,
         )  # fmt: skip
         law = _law_of(missed, law, distance)
-    count = labels.counts().astype(np.float64)[labels.task]
-    count[rows, labels.label] -= 1
-    chance = others @ spread
-    terms = np.stack([chance, others - chance, _penalties(count, labels, own=False)], axis=2)
+    terms = np.empty((labels.n_labels, n_classes, 3))
+    for rows, count in _counts(labels):
+        label = labels.label[rows]
+        count[np.arange(len(label)), label] -= 1
+        terms[rows, :, 0] = others[rows] @ spread
+        terms[rows, :, 1] = others[rows] - terms[rows, :, 0]
+        terms[rows, :, 2] = _penalties(count, labels, own=False)
     return (
         population,
         GradedAnswers(labels.task, right, terms.ravel(), n_classes),

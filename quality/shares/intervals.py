@@ -17,6 +17,8 @@ from jaxtyping import Float64, Int
 __all__ = ["check_gold", "proportion_limits", "share_intervals"]
 
 JEFFREYS = 0.5  # of each end: prior successes and failures
+HALF_TASK = 0.5  # to where a continuous law is cut for a number of tasks
+DIGITS = 6  # of a number of tasks: what follows is rounding
 Limits = tuple[Float64[np.ndarray, "*shape"], Float64[np.ndarray, "*shape"]]
 
 
@@ -92,7 +94,9 @@ def share_intervals(
     """Return lower and upper ends of each group's class shares, from its own gold tasks alone.
 
     The distances from a stratum's share to the ends of its interval are weighted by the stratum's
-    size and added as squares are; a stratum without gold tasks adds its whole size.
+    size and added as squares are; a stratum without gold tasks adds its whole size. Shares are of
+    whole tasks: an end is the last number of tasks within half a task of that, and within what the
+    tasks without gold may be.
 
     Parameters
     ----------
@@ -117,5 +121,9 @@ def share_intervals(
         below = below + np.where(sampled > 0, np.square(weight * (middle - low)), 0.0)
         above = above + np.where(sampled > 0, np.square(weight * (high - middle)), 0.0)
         unknown = unknown + np.where(sampled > 0, 0.0, weight / 2)
-    low, high = share - np.sqrt(below) - unknown, share + np.sqrt(above) + unknown
-    return np.clip(low, 0, 1), np.clip(high, 0, 1)
+    low = total * (share - np.sqrt(below) - unknown) - HALF_TASK
+    high = total * (share + np.sqrt(above) + unknown) + HALF_TASK
+    known, n_gold, _ = every
+    ends = np.ceil(low.round(DIGITS)), np.floor(high.round(DIGITS))
+    low, high = (np.clip(end, known, known + total - n_gold) / total for end in ends)
+    return low, high

@@ -130,7 +130,7 @@ def hold_labels_out(
     Raises
     ------
     ValueError
-        If `n_folds` is less than 2, or `fit` returns no distribution over the classes for each task.
+        If `n_folds` is not from 2 to 32,767, or `fit` returns no distribution over the classes for each task.
 
     Notes
     -----
@@ -144,8 +144,6 @@ def hold_labels_out(
     >>> hold_labels_out(labels, majority_vote, n_folds=2)
     HeldOut(2 labels of 1 tasks, in 2 folds)
     """
-    if not n_folds >= 2:
-        raise ValueError(f"n_folds must be >= 2, got n_folds={n_folds}")
     fold = folds(labels, n_folds)
     several = np.flatnonzero(np.diff(labels.task_start) > 1)
     most = min(MAX_JUDGED, max(MAX_BELIEFS // (n_folds * max(labels.n_classes, 1)), 1))
@@ -196,11 +194,13 @@ def join_voice(
     -----
     **Guarantees.** A voice is heard only where it makes held-out labels likelier by more than
     3 standard errors; otherwise posterior, labels and ties are the consensus's own, to the byte.
-    One that says the same of every task is never heard. No gold is used to weigh it. The result is
-    the same on every run.
+    One that says the same of every task is never heard, nor is one that renames classes, as if its columns
+    were in another order: tasks that it changes from some classes to others of them, one for each, are more
+    than those that it leaves there, by as many standard errors. No gold is used to weigh it. The result
+    is the same on every run.
 
     **Limits.** The labels held out are the crowd's: a voice that predicts mistakes which workers share
-    is trusted for it. It makes a crowd worse that is right less often than chance.
+    is trusted for it. A crowd that is right less often than chance is made worse, or hears none.
 
     **Cost.** 77 passes over the judged labels for each fold.
 
@@ -221,15 +221,31 @@ def join_voice(
     probabilities = probabilities.astype(np.float64, copy=False)
     log_voice = np.log(probabilities / probabilities.mean(axis=0))
     voice, crowd, gain, evidence = _weights(log_voice, held_out)
-    if not evidence > EVIDENCE:
-        own = consensus.posterior, consensus.label, consensus.tied
-        return JoinedVoice(*own, 0.0, 1.0, gain, evidence, 0.0)
     log_crowd = np.log(np.maximum(consensus.posterior, FLOOR))
     posterior = _joined(log_crowd, log_voice, crowd, voice)
+    if not evidence > EVIDENCE or _renames(consensus.posterior, posterior):
+        own = consensus.posterior, consensus.label, consensus.tied
+        return JoinedVoice(*own, 0.0, 1.0, gain, evidence, 0.0)
     posterior[known] = consensus.posterior[known]
     label, tied = decide(posterior)
     worth = _worth(log_voice[held_out.task], held_out)
     return JoinedVoice(posterior, label, tied, voice, crowd, gain, evidence, worth)
+
+
+def _renames(
+    before: Float64[np.ndarray, "tasks classes"], after: Float64[np.ndarray, "tasks classes"]
+) -> bool:
+    """Return whether some classes have clearly more tasks changed one for the other than kept.
+
+    Labels held out are as likely if what they mean is renamed with the truth.
+    """
+    from scipy.optimize import linear_sum_assignment  # heavy, and voices are few
+
+    met = before.T @ after
+    one, other = linear_sum_assignment(met, maximize=True)
+    moved = one != other
+    changed, kept = met[one, other][moved].sum(), np.diag(met)[moved].sum()
+    return bool(changed - kept > EVIDENCE * np.sqrt(changed + kept))
 
 
 def _check(probabilities: np.ndarray, consensus: Consensus, held_out: HeldOut) -> None:

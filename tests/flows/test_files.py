@@ -226,15 +226,20 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [output]
 
 
-def test_a_file_of_a_run_on_a_full_disk_is_a_mistake_told_in_a_sentence(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+def test_a_file_of_a_run_on_a_full_disk_is_a_mistake_told_in_a_sentence(
+    tmp_path: Path, number: int
+) -> None:
+    """Also where `ulimit -f` bounds a file, which was a traceback."""
+
     def full(aside: Path) -> None:
         write("half", aside)
-        raise OSError(errno.ENOSPC, "No space left on device")
+        raise OSError(number, os.strerror(number))
 
     path = tmp_path / "report.html"
     write("old", path)
     with pytest.raises(
-        OutputError, match=r"report.html cannot be written: No space left on device; make"
+        OutputError, match=f"report.html cannot be written: {os.strerror(number)}; make"
     ):
         write_whole(path, full)
     assert path.read_text() == "old"

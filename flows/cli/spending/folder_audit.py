@@ -25,19 +25,21 @@ import json
 import os
 import secrets
 import shutil
+import signal
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack, contextmanager
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
 from flows.choices import LABEL_COLUMNS
 from flows.report import write_release_files
 from flows.run import MANIFEST, Run, open_run
-from flows.settings import Settings, SettingsError, load_settings
+from flows.settings import EngineError, Settings, SettingsError, load_settings
 from flows.spending import as_numbers, outcome, read_statements
 from flows.stages import STAGES, Stage
 from privacy import AuditBound, Unit, audit_releases
@@ -181,17 +183,12 @@ def audit_folder(
     n_shares = max(workers, draws // AT_ONCE)
     shares = [draws // n_shares + (number < draws % n_shares) for number in range(n_shares)]
     asked = [(unit, share) for share in shares if share]
-    with ExitStack() as stack:
-        spread: Any = map
-        if workers > 1:
-            pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
-            spread = stack.enter_context(pool).map
-        found: list[Any] = []
-        tell = counter(progress, "publications", draws)
-        tell(0)
-        for one in spread(published_folders, *zip(*asked, strict=True)):
-            found.append(one)
-            tell(sum(share for _, share in asked[: len(found)]))
+    found: list[Any] = []
+    tell = counter(progress, "publications", draws)
+    tell(0)
+    for one in _each(asked, workers):
+        found.append(one)
+        tell(sum(share for _, share in asked[: len(found)]))
     counter(progress, "what tells them apart", 1)(0)
     here = [folder for one in found for folder in one[0]]
     there = [folder for one in found for folder in one[1]]
@@ -201,15 +198,49 @@ def audit_folder(
     return FolderAudit(bound, epsilon, delta, unlike, draws)
 
 
+def _each(asked: Sequence[tuple[Unit, int]], workers: int) -> Iterator[Any]:
+    """Yield what `published_folders` returns of each, made here or in so many processes."""
+    if workers <= 1:
+        yield from (published_folders(*one) for one in asked)
+        return
+    # Ctrl-C comes to every process of the terminal: this one ends the others, and removes what they leave
+    ignored = signal.SIGINT, signal.SIG_IGN
+    with tempfile.TemporaryDirectory(dir=_memory()) as folder:
+        pool = ProcessPoolExecutor(
+            workers, get_context("spawn"), initializer=signal.signal, initargs=ignored
+        )
+        try:
+            for one in [pool.submit(published_folders, *one, Path(folder)) for one in asked]:
+                yield one.result()
+        except BrokenProcessPool:
+            raise EngineError(
+                "a process of the audit was ended from outside: is memory short? free some, and audit again"
+            ) from None
+        except BaseException:
+            for process in active_children():
+                process.terminate()
+            raise
+        finally:
+            pool.shutdown()
+
+
+def _memory() -> Path | None:
+    """Return the folder of the system that lies in memory, or None."""
+    return SHARED_MEMORY if SHARED_MEMORY.is_dir() else None
+
+
 def published_folders(
-    unit: Unit, draws: int
+    unit: Unit, draws: int, place: Path | None = None
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], float, float]:
     """Publish both neighbours from new ledgers; return all that each has shown, epsilon and delta.
 
     They take turns, and a coin says which of a pair comes first: the time of day, which is shown, tells
     nothing of them.
     """
-    with _campaign(unit, changed=False) as here, _campaign(unit, changed=True) as there:
+    with (
+        _campaign(unit, changed=False, place=place) as here,
+        _campaign(unit, changed=True, place=place) as there,
+    ):
         runs = [(run, run.read_json(MANIFEST), list[dict[str, Any]]()) for run in (here, there)]
         for _ in range(draws):
             for run, begun, shown in runs if secrets.randbelow(2) else reversed(runs):
@@ -250,10 +281,9 @@ def _published_stages() -> tuple[list[Stage], list[Stage]]:
 
 
 @contextmanager
-def _campaign(unit: Unit, *, changed: bool) -> Iterator[Run]:
+def _campaign(unit: Unit, *, changed: bool, place: Path | None = None) -> Iterator[Run]:
     """A run of the small campaign, or of its neighbour, up to where it spends."""
-    where = SHARED_MEMORY if SHARED_MEMORY.is_dir() else None
-    with tempfile.TemporaryDirectory(dir=where) as folder:
+    with tempfile.TemporaryDirectory(dir=place or _memory()) as folder:
         run = open_run(_write_campaign(unit, Path(folder), changed=changed))
         for stage in STAGES:
             if stage.holds_ledger:

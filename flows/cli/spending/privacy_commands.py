@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any
@@ -129,6 +130,7 @@ def audit(
     published --draws times each, at a fifth of a second each, and their price is what the ledger booked.
     """
     with mistakes():
+        _refuse_path(mechanism)
         if mechanism == "public_folder":
             claims = ("epsilon", "delta", "floor", "counts")
             refuse_dropped(
@@ -158,6 +160,18 @@ def audit(
                 console().print(line, soft_wrap=True)
     if found["refuted"]:
         raise typer.Exit(1)
+
+
+def _refuse_path(mechanism: str) -> None:
+    """Raise SettingsError for a run's folder, or its settings, in place of a mechanism."""
+    if os.sep in mechanism or Path(mechanism).is_file():
+        from flows.settings import SettingsError  # pydantic, for a mistake only
+
+        raise SettingsError(
+            "audit tests a mechanism, or all that a run publishes, on made-up data and takes no files, got "
+            f"{mechanism}; crowdassay audit public_folder --unit UNIT tests the price of runs whose "
+            "settings have that unit"
+        )
 
 
 ledger = typer.Typer(

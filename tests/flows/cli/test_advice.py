@@ -153,15 +153,16 @@ def test_torn_lines_are_set_aside_by_the_command_that_is_named(folder: Path) -> 
     assert invoke("aggregate", "clean.csv").exit_code == 0
 
 
+@pytest.mark.parametrize("query", ["labels.sql", "labels.SQL"])
 def test_a_query_is_fetched_by_the_command_that_is_named(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, monkeypatch: pytest.MonkeyPatch, query: str
 ) -> None:
     with contextlib.closing(sqlite3.connect("crowd.db")) as connection, connection:
         connection.execute("CREATE TABLE labels (worker, task, label)")
         rows = [row.split(",") for row in ROWS]
         connection.executemany("INSERT INTO labels VALUES (?, ?, ?)", rows)
-    Path("labels.sql").write_text("SELECT * FROM labels")
-    refused = invoke("aggregate", "labels.sql")
+    Path(query).write_text("SELECT * FROM labels")
+    refused = invoke("aggregate", query)
     advice = re.search(r"crowdassay (import .+)$", refused.stderr.strip())
     assert (refused.exit_code, advice is not None) == (2, True)
     assert advice is not None
@@ -262,3 +263,12 @@ def test_every_command_that_a_message_recommends_is_run_by_a_test() -> None:
     here = Path(__file__).resolve().parents[1]
     tests = "".join(path.read_text(encoding="utf-8") for path in here.rglob("test_*.py"))
     assert [name for name in TRIED.values() if f"def {name}(" not in tests] == []
+
+
+def test_an_audit_of_a_runs_folder_is_told_what_to_audit(folder: Path) -> None:
+    """All mechanisms were listed, and not the one that stands for a run."""
+    for path in ("runs/20261121T094500Z-web", "runs/", "settings.toml"):
+        refused = invoke("audit", path)
+        assert refused.exit_code == 2
+        if "/" in path:
+            assert "crowdassay audit public_folder --unit UNIT" in refused.stderr

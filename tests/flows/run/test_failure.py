@@ -100,6 +100,12 @@ def test_a_note_that_cannot_be_written_does_not_hide_the_failure(tmp_path: Path)
     assert last_failure(tmp_path) is None
 
 
+def test_a_note_that_is_damaged_does_not_end_a_run_that_has_succeeded(tmp_path: Path) -> None:
+    (tmp_path / LAST_FAILURE).write_text('{"campaign": "po')
+    assert last_failure(tmp_path, "posts") is None
+    forget_failure(tmp_path, "posts")
+
+
 def test_a_run_on_which_another_process_is_at_work_is_not_resumed(tmp_path: Path) -> None:
     """Two would write one folder, and the first to end would take it from under the other."""
     settings = load_settings(write_small_campaign(tmp_path))

@@ -241,6 +241,28 @@ def test_a_file_that_is_damaged_or_lost_is_named_in_one_sentence(
         group_of_shard(shards, load_shard(open_shards(shards.folder), 1))
 
 
+def test_shards_that_are_lost_are_named_in_one_sentence(tmp_path: Path) -> None:
+    shards = shards_of(tmp_path, CAMPAIGN)
+    shutil.rmtree(shards.folder)
+    with pytest.raises(EngineError, match="is not there any more; begin anew without --resume"):
+        open_shards(shards.folder)
+
+
+def test_a_bit_that_flips_in_a_shard_is_damage(tmp_path: Path) -> None:
+    """Compression has no checksum of its own: one such bit made other labels of a campaign."""
+    shards = shards_of(tmp_path, CAMPAIGN)
+    path = shards.paths[1]
+    held = path.read_bytes()
+    rows = pq.ParquetFile(path).metadata.row_group(0)
+    for number in range(rows.num_columns):
+        column = rows.column(number)
+        first = column.dictionary_page_offset or column.data_page_offset
+        last = first + column.total_compressed_size - 1
+        path.write_bytes(held[:last] + bytes([held[last] ^ 1]) + held[last + 1 :])
+        with pytest.raises(EngineError, match="may be damaged"):
+            load_shard(open_shards(shards.folder), 1)
+
+
 def _turned(held: bytes) -> bytes:
     """Turn over the bytes of the columns; the ends of the file stay."""
     return held[:30] + bytes(255 - one for one in held[30:90]) + held[90:]

@@ -238,3 +238,24 @@ def test_records_of_columns_are_refused(tmp_path: Path) -> None:
         TableError, match=r'must hold one value in each .*\(pandas: orient="records"\)'
     ):
         read(path, tmp_path / "run")
+
+
+def test_a_whole_number_of_records_is_one_name_with_a_point_and_without(tmp_path: Path) -> None:
+    """Once a value is missing, pandas writes whole numbers with a point; other values stay as they stand."""
+    lines = [
+        '{"worker": 7, "task": 1.0, "label": "7.0", "a \\"b": [1.0]}',
+        '{"worker": 7.0, "task": 2.5, "label": 7.0, "a \\"b": 1e3}',
+        '{"worker": -0.0, "task": 1e300, "label": true, "a \\"b": null}',
+    ]
+    rows = [
+        ("7", "1", "7.0", "[1.0]"),
+        ("7", "2.5", "7", "1000"),
+        ("-0.0", "1e+300", "true", None),
+    ]
+    for name, text in (("a.jsonl", "\n".join(lines)), ("b.json", f"[{','.join(lines)}]")):
+        (tmp_path / name).write_text(text)
+        table = open_table(tmp_path / name, NEEDED)
+        assert table.names == (*NEEDED, 'a "b')
+        found = table.query("SELECT * FROM raw")
+        assert found[:2] == rows[:2]
+        assert (found[2][0], float(found[2][1]), *found[2][2:]) == ("-0.0", 1e300, "true", None)

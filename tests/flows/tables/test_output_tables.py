@@ -47,6 +47,14 @@ def test_the_suffix_is_the_format(tmp_path: Path, suffix: str) -> None:
     ]
 
 
+def test_the_suffix_may_be_in_capitals(tmp_path: Path) -> None:
+    for suffix in OUTPUT_SUFFIXES:
+        small, large = (table_file(tmp_path / f"table{s}") for s in (suffix, suffix.upper()))
+        for file in (small, large):
+            write_table(COLUMNS, file)
+        assert small.path.read_bytes() == large.path.read_bytes()
+
+
 @pytest.mark.parametrize("name", ["table.xlsx", "table", "table.CSV2", "table.csv.gz"])
 def test_another_suffix_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(TableError, match=rf"^{name}: the output must end in \.csv, \.tsv, "):

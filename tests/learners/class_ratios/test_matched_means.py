@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from learners import ClassRatioEstimator
+from learners import ClassRatioEstimator, learn_ratios
 from learners.class_ratios.bags import LabelledBags
 from learners.class_ratios.kernels import fit_features
 from learners.class_ratios.matched_means import BagMean, MatchedMeans, MixtureFit, covariances_of
@@ -185,6 +185,70 @@ def test_an_unreliable_distance_between_three_classes_widens_the_interval(
     found = replace(means, reliability=reliability).interval(bag, 0.9)
     np.testing.assert_allclose(found, np.clip(ratio + times * (sure - ratio), 0, 1))
     assert times == 1.0 or (found[:, 1] - found[:, 0] > sure[:, 1] - sure[:, 0]).all()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize(("clearest", "times"), [(0.5, 1.0), (0.25, 2.0), (0.125, 4.0)])
+def test_a_distance_that_is_taken_too_large_widens_the_interval_by_as_much(
+    n_classes, clearest, times
+):
+    rng = np.random.default_rng(0)
+    centre = 3.0 * np.eye(n_classes, 10)
+    counts = rng.multinomial(100, rng.dirichlet(np.ones(n_classes), size=6))
+    bags = LabelledBags.of([of_classes(rng, centre, count) for count in counts], counts / 100)
+    mean = np.array([bag.mean(axis=0) for bag in bags.points])
+    own = np.array([np.square(bag).sum(axis=1).mean() for bag in bags.points])
+    products = covariances_of([bag @ mean.T for bag in bags.points])
+    means = replace(MatchedMeans.of(bags, mean @ mean.T, own, products), reliability=1.0)
+    assert means.clearest > 0.5
+    bag = means.bag_mean(of_classes(rng, centre, [40] * n_classes) @ mean.T)
+    ratio, sure = means.ratio(bag)[:, None], means.interval(bag, 0.9)
+    found = replace(means, clearest=clearest).interval(bag, 0.9)
+    np.testing.assert_allclose(found, np.clip(ratio + times * (sure - ratio), 0, 1))
+    for none in (0.0, -1.0):
+        ends, sums = replace(means, clearest=none).intervals(bag, 0.9)
+        assert ends.tolist() == [[0.0, 1.0]] * n_classes
+        assert sums.tolist() == [[0.0, 1.0]] * (n_classes - 1)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_features_of_chance_alone_leave_a_ratio_nearly_open(n_classes):
+    """Bandwidths so small that points meet themselves alone had .05 wide intervals, of which few held."""
+    held, width = [], []
+    for seed in range(40):
+        rng = np.random.default_rng([seed, n_classes])
+        counts = rng.multinomial(150, rng.dirichlet(np.ones(n_classes), size=n_classes + 2))
+        bags = [rng.normal(size=(150, 2)) for _ in counts]
+        model = learn_ratios(bags, counts / 150, bandwidth=0.05)
+        interval = model.ratio(rng.normal(size=(80, 2))).interval
+        ratio = rng.dirichlet(np.ones(n_classes))
+        held.append(((interval[:, 0] <= ratio) & (ratio <= interval[:, 1])).mean())
+        width.append((interval[:, 1] - interval[:, 0]).mean())
+    assert np.mean(held) >= 0.85
+    assert np.mean(width) > 0.7
+
+
+def test_classes_further_apart_than_their_groups_are_spread_leave_no_interval_of_no_width():
+    """Groups of one mixture, whose shares differ by chance: .81 held, and one in fifteen had no width."""
+    held, width = [], []
+    centre = np.array([[0.0], [2.0]]) * np.eye(1, 10)
+    for seed in range(100):
+        rng = np.random.default_rng([seed, 9])
+        counts = rng.multinomial(100, [0.5, 0.5], size=4)
+        if len(np.unique(counts[:, 0])) == 1:
+            continue
+        bags = LabelledBags.of([of_classes(rng, centre, count) for count in counts], counts / 100)
+        mean = np.array([bag.mean(axis=0) for bag in bags.points])
+        own = np.array([np.square(bag).sum(axis=1).mean() for bag in bags.points])
+        products = covariances_of([bag @ mean.T for bag in bags.points])
+        means = MatchedMeans.of(bags, mean @ mean.T, own, products)
+        share = rng.uniform()
+        bag = of_classes(rng, centre, rng.multinomial(100, [1 - share, share]))
+        low, high = means.interval(means.bag_mean(bag @ mean.T), 0.9)[1]
+        held.append(low <= share <= high)
+        width.append(high - low)
+    assert np.mean(held) >= 0.88
+    assert np.mean(np.array(width) < 0.02) <= 0.02
 
 
 def trained(rng, n_classes, separation, noise, n_rows=500):

@@ -181,6 +181,24 @@ def test_a_model_that_does_not_overfit_passes_a_fitted_gate(
     assert (gap + rng.laplace(0, 4 * gate.sigma, times) > threshold).mean() < 0.01
 
 
+@pytest.mark.parametrize(
+    ("n", "rows", "price", "right"),
+    [(4_000, 5, 2.5, 0.5), (4_000, 20, 10.0, 0.8), (400, 4, 10.0, 0.5), (400, 10, 2.5, 0.5)],
+)
+def test_a_model_that_does_not_overfit_passes_where_all_rows_of_a_subject_are_alike(
+    n: int, rows: int, price: float, right: float, rng: np.random.Generator
+) -> None:
+    """99 times in 100; with rows taken for independent, 63 to 94 times in the first three."""
+    times, score = 400_000, 2.0
+    gate = fitted_gate(price, n=n, n_scored=3 * n, epsilon_score=score, budget=1, rows=rows)
+    subjects = n // rows
+    scored = rng.binomial(3 * subjects, right, times) / (3 * subjects)
+    scored = np.clip(scored + rng.laplace(0, 1 / (score * 3 * n), times), 0, 1)
+    gap = np.abs(rng.binomial(subjects, right, times) / subjects - scored)
+    threshold = gate.threshold + rng.laplace(0, 2 * gate.sigma, times)
+    assert (gap + rng.laplace(0, 4 * gate.sigma, times) > threshold).mean() < 0.01
+
+
 @pytest.mark.parametrize("accuracy", [0.0, 1.0, -0.1, 1.1])
 def test_an_accuracy_that_leaves_no_spread_is_refused(accuracy):
     counts = ScoreCounts((0,), (213,), 12.0)

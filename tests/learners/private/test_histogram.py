@@ -1,4 +1,5 @@
 import pickle
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -170,12 +171,37 @@ def test_clones_share_the_ledger_and_pickles_leave_it(ledger, rows):
         {"high": float("inf")},
         {"low": -1e308, "high": 1e308},  # whose distance is not finite
         {"high": 5e-324},
+        {"high": 1e-308},  # whose bins' densities are not finite
+        {"low": 1.0, "high": 1.0 + 2.0**-51},  # less than a number for each bin
+        pytest.param({"high": 10**400}, marks=pytest.mark.refusal),
+        {"n_bins": 10**400},
     ],
 )
 def test_bins_that_make_no_sense_are_refused_unpaid(ledger, rows, knobs):
     with pytest.raises(ValueError, match="must be"):
         estimator(ledger, **knobs).fit(rows)
     assert spent(ledger) == 0
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "n_bins"), [(-8e307, 8e307, 2), (0.0, 1e-300, 20), (1e16, 1e16 + 40, 20)]
+)
+def test_the_widest_and_narrowest_bins_have_a_density(ledger, rng, low, high, n_bins):
+    """The width of the bins, times the number of rows, may be no double."""
+    fitted = estimator(ledger, low=low, high=high, n_bins=n_bins)
+    fitted.fit(np.full((100, 1), low))
+    width = np.diff(fitted.bin_edges_)
+    assert (width > 0).all()
+    assert (fitted.density_ * width).sum() == pytest.approx(1.0)
+    assert ((low <= (drawn := fitted.sample(9, rng=rng))) & (drawn <= high)).all()
+
+
+@pytest.mark.refusal
+def test_bounds_may_be_fractions_and_short_floats(ledger, rows):
+    for kind in (Fraction, np.float32):
+        fitted = estimator(ledger, low=kind(0), high=kind(1), n_bins=5).fit(rows)
+        assert (fitted.density_ * 0.2).sum() == pytest.approx(1.0, rel=1e-14)
+        assert np.isfinite(fitted.score_samples([[2.0]])).sum() == 0
 
 
 def test_two_columns_are_refused(ledger):

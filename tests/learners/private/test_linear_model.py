@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from learners.private.linear_model import LinearModel, fit_linear, signs
-from learners.private.logistic_minimum import lift
+from learners.private.logistic_minimum import clipped, lift
 
 
 def blobs(rng, n=60, d=3, n_classes=2):
@@ -57,6 +57,17 @@ def test_a_lifted_row_has_norm_at_most_one(seed, log_size, log_bound):
     row = lift(x, 10**log_bound)
     assert (np.linalg.norm(row, axis=1) <= 1 + 1e-15).all()
     assert row[:, -1] == pytest.approx(np.full(5, math.sqrt(0.5)))
+
+
+@pytest.mark.parametrize(
+    ("size", "norm_bound"), [(1e300, 1e-100), (1.5e308, 1e-3), (1.2e308, 1.5e308)]
+)
+def test_rows_and_bounds_of_any_size_are_clipped_to_the_bound(size, norm_bound):
+    """The ratio of row and bound, or the bound's root of 2, may be no double: neither is a row of 0."""
+    x = size * np.array([[1.0, 0.0], [0.6, -0.8], [0.0, 0.0]])
+    kept = min(1.0, size / norm_bound) * x / size
+    np.testing.assert_allclose(lift(x, norm_bound)[:, :-1], kept / math.sqrt(2.0), atol=1e-15)
+    np.testing.assert_allclose(clipped(x, norm_bound) / norm_bound, kept, atol=1e-15)
 
 
 def test_a_row_within_the_bound_is_only_rescaled():
@@ -154,7 +165,11 @@ def test_a_model_refuses_rows_of_another_width():
         {"regularization": 0.0},
         {"regularization": math.nan},
         {"norm_bound": -1.0},
+        # below infinity, and no doubles
+        pytest.param({"norm_bound": 10**400}, marks=pytest.mark.refusal),
+        pytest.param({"regularization": 10**400}, marks=pytest.mark.refusal),
         {"n_classes": 1},
+        {"n_classes": 10**30},
         pytest.param({"n_classes": 2.5}, marks=pytest.mark.refusal),  # np.arange(2.5) has three
     ],
 )

@@ -1,4 +1,5 @@
 import pickle
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -205,6 +206,87 @@ def test_a_number_may_be_numpys(ledger, rows, name, kind):
     one = estimator(ledger, **given).fit(*rows)
     other = estimator(ledger, **{**given, name: kind(given[name])}).fit(*rows)
     assert other.entry_ == one.entry_
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("name", ["epsilon", "delta", "regularization", "norm_bound"])
+def test_a_number_that_no_double_holds_is_named_and_unpaid(ledger, rows, name):
+    """As a whole number it is below infinity, and failed the training that was paid."""
+    for one in (estimator(ledger), PrivatePCA(ledger, "toy")):
+        if name in one.get_params():
+            with pytest.raises(ValueError, match=f"{name} must be a number that fits a double"):
+                one.set_params(**{name: 10**400}).fit(*rows)
+    assert ledger.statement("toy").n_entries == 0
+
+
+@pytest.mark.refusal
+def test_a_number_may_be_a_fraction(ledger, rows):
+    half = estimator(ledger, epsilon=0.5, norm_bound=2.0).fit(*rows)
+    other = estimator(ledger, epsilon=Fraction(1, 2), norm_bound=Fraction(2)).fit(*rows)
+    assert other.entry_ == half.entry_
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("kind", ["model", "histogram", "components"])
+def test_what_is_refused_is_not_quoted(ledger, rows, kind):
+    """Scikit-learn's and numpy's sentences quote cells, rows and weights, which are private."""
+    x, y = rows
+    fit = {
+        "model": lambda x: estimator(ledger).fit(x, y),
+        "histogram": lambda x: PrivateHistogram(ledger, "toy", epsilon=1.0).fit(x),
+        "components": lambda x: PrivatePCA(ledger, "toy", epsilon=1.0).fit(x),
+    }[kind]
+    texts = x.astype(object)
+    texts[3] = "secret"
+    for odd, words in (
+        (texts, "must hold numbers"),
+        (np.full(100, 0.123), "must be a matrix"),
+        (x + 0.123j, "must be real"),
+    ):
+        with pytest.raises(ValueError, match=words) as refusal:
+            fit(odd)
+        assert "secret" not in str(refusal.value)
+        assert "0.123" not in str(refusal.value)
+        assert refusal.value.__cause__ is refusal.value.__context__ is None
+    with pytest.raises(ValueError, match="sample_weight must be one number per row") as refusal:
+        estimator(ledger).fit(x, y, sample_weight=["secret"] * 100)
+    assert "secret" not in str(refusal.value)
+    assert ledger.statement("toy").n_entries == 0
+
+
+NAMED = [
+    (("no", "yes"), np.array([0, 1])),
+    ((0, 1), np.array(["0", "1"])),
+    ((b"no", b"yes"), np.array(["no", "yes"])),
+    ((None, "yes"), np.array(["no", "yes"])),
+    (("no", "yes"), np.array([1, "yes"], dtype=object)),
+    (("no", "yes"), np.array(["no", 1], dtype=object)),
+    (("no", "yes"), np.array([None, "yes"], dtype=object)),
+]
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize(("classes", "names"), NAMED, ids=str)
+def test_classes_and_labels_of_other_types_are_refused_unpaid(ledger, rows, classes, names):
+    y = names[(rows[1] == "yes").astype(int)]
+    with pytest.raises(ValueError, match="declared classes only, and names of one type"):
+        estimator(ledger, classes=classes).fit(rows[0], y)
+    assert spent(ledger) == 0
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("classes", [{"no", "yes"}, "no", 2], ids=str)
+def test_classes_must_be_a_list(ledger, rows, classes):
+    with pytest.raises(ValueError, match="classes must be a list of names, got"):
+        estimator(ledger, classes=classes).fit(*rows)
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("kinds", [(bool, int), (int, bool), (float, int), (int, float)], ids=str)
+def test_numbers_and_truth_values_are_the_classes_that_they_equal(ledger, rows, kinds):
+    y = (rows[1] == "yes").astype(kinds[1])
+    fitted = estimator(ledger, classes=tuple(map(kinds[0], (0, 1)))).fit(rows[0], y)
+    assert fitted.score(rows[0], y.astype(fitted.classes_.dtype)) > 0.5
 
 
 @pytest.mark.refusal

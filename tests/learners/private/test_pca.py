@@ -154,6 +154,31 @@ def test_a_refused_fit_leaves_the_fitted_components(ledger):
     assert (fitted.transform(rows()) == before).all()
 
 
+@pytest.mark.refusal
+def test_what_comes_back_must_have_a_column_for_each_component(ledger):
+    fitted = estimator(ledger, n_components=2).fit(rows())
+    assert fitted.inverse_transform([[1, 2]]).shape == (1, 4)
+    for odd, words in (
+        (np.ones((3, 3)), r"a column for each of 2 components, got shape=\(3, 3\)"),
+        (np.ones(2), "Expected 2D array"),
+        (np.full((1, 2), np.nan), "contains NaN"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            fitted.inverse_transform(odd)
+
+
+def test_a_difference_to_the_center_that_is_no_double_is_clipped_and_not_dropped(ledger):
+    """All rows lie along one axis: with next to no noise it is found."""
+    far = np.zeros((300, 4))
+    far[:, 1] = 1.5e308
+    ledger.open_budget("rich", unit=Unit.ROW, epsilon=1e6, delta=0.0, n=300)
+    center = (0.0, -1.5e308, 0.0, 0.0)
+    fitted = PrivatePCA(ledger, "rich", epsilon=1e5, center=center).fit(far)
+    assert abs(fitted.components_[0, 1]) > 0.99
+    with pytest.raises(ValueError, match="small enough for finite projections"):
+        fitted.transform(far)
+
+
 REFUSED = [
     ({"mechanism": "gibbs"}, "mechanism must be one of"),
     ({"mechanism": "gaussian"}, 'delta must be > 0 for "gaussian"'),
@@ -162,6 +187,8 @@ REFUSED = [
     ({"n_components": 4}, "n_components=4 with n_features=4"),
     ({"n_components": 0}, "n_components must be a whole number >= 1"),
     ({"center": (1.0,)}, "center must be 4 finite numbers"),
+    ({"center": ("a", "b", "c", "d")}, "center must be 4 finite numbers"),
+    ({"norm_bound": 10**400}, "norm_bound must be a number that fits a double"),
     ({"delta": 0.01}, "delta must be below 1/n"),
     ({"delta": 1e-5, "norm_bound": 1e200}, "norm_bound must have a finite square"),
 ]

@@ -170,6 +170,16 @@ def test_cells_that_are_not_finite_count_as_zero():
     assert np.isnan(x[0, 0])
 
 
+@pytest.mark.parametrize(
+    ("size", "norm_bound"), [(1e300, 1e-300), (1.5e308, 1.0), (3.0, 5e-324), (1e-320, 1e-320)]
+)
+def test_a_row_any_times_longer_than_the_bound_is_shortened_to_it(size, norm_bound):
+    """The ratio of cell and bound may be no double: it is not a cell of 0."""
+    x = np.array([[size, size / 2], [0.0, 0.0], [np.nan, 2 * size if size < 1e308 else size]])
+    moments = moments_query(x, norm_bound=norm_bound, dataset="toy").value["moments"]
+    np.testing.assert_allclose(moments, [[0.8, 0.4], [0.4, 1.2]], rtol=1e-3)
+
+
 @pytest.mark.refusal
 def test_a_cell_too_large_for_a_double_counts_as_zero():
     x = np.zeros((3, 2), dtype=np.longdouble)

@@ -48,6 +48,15 @@ def test_numbers_out_of_range_are_refused():
         HyperplaneCover(n_planes=64).fit(x)
 
 
+@pytest.mark.refusal
+def test_a_number_may_be_numpys_and_a_text_is_refused(rng):
+    queries = rng.normal(size=(9, 2))
+    HyperplaneCover(np.int64(2), np.int64(3)).fit(queries)
+    for odd in ("two", 1.5):
+        with pytest.raises(ValueError, match="n_partitions must be a whole number"):
+            HyperplaneCover(odd).fit(queries)
+
+
 def test_sixty_three_planes_are_told_apart(rng):
     x = rng.normal(size=(50, 100))
     cells = np.concatenate(HyperplaneCover(1, 63, random_state=0).fit(x).cells(x))

@@ -223,6 +223,9 @@ def test_what_does_not_fit_is_refused(rows):
         ({"scorer": "cosine"}, "scorer must be"),
         ({"scorer": lambda q, o: o[:, 0] * np.nan}, "one finite score"),
         ({"scorer": lambda q, o: o[1:, 0]}, "one finite score"),
+        ({"scorer": lambda q, o: o[int(q[0] > 0) :, 0]}, "one finite score"),
+        ({"scorer": lambda q, o: ["high"] * len(o)}, "one finite score"),
+        ({"scorer": lambda q, o: None}, "one finite score"),
     ):
         with pytest.raises(ValueError, match=message):
             PredictiveIndex(**knobs).fit(objects, queries=queries)
@@ -231,6 +234,11 @@ def test_what_does_not_fit_is_refused(rows):
         index.query(queries[0], k=11, budget=10)
     with pytest.raises(ValueError, match=r"got k=2 and budget=9.5"):
         index.query(queries[0], k=2, budget=9.5)
+    for number in (0, -1, 2.5, "ten"):
+        with pytest.raises(ValueError, match="k must be a whole number >= 1"):
+            index.kneighbors(queries, number, 10)
+        with pytest.raises(ValueError, match="budget must be a whole number >= 1"):
+            index.candidates(queries[0], number)
     for query in (queries[0, :5], queries[:1], np.full(6, np.nan)):
         with pytest.raises(ValueError, match="query must be 6 finite numbers"):
             index.query(query, k=1, budget=10)
@@ -241,3 +249,18 @@ def test_what_does_not_fit_is_refused(rows):
     ):
         with pytest.raises(ValueError, match=message):
             PredictiveIndex(random_state=0).fit(objects, queries=some)
+
+
+def test_neighbours_of_queries_of_a_width_of_their_own_are_those_of_each_query(rows):
+    objects, queries = rows
+    narrow = queries[:, :2]
+    index = PredictiveIndex(scorer=lambda q, o: o[:, :2] @ q, random_state=0).fit(
+        objects, queries=narrow
+    )
+    scores, ids = index.kneighbors(narrow[:3], 2, 20)
+    for at in range(3):
+        found = index.query(narrow[at], 2, 20)
+        np.testing.assert_array_equal(ids[at], found.ids)
+        np.testing.assert_array_equal(scores[at], found.scores)
+    with pytest.raises(ValueError, match="query must be 2 finite numbers"):
+        index.kneighbors(objects[:3], 2, 20)

@@ -380,6 +380,10 @@ def test_a_lane_that_is_reset_begins_anew() -> None:
     [
         (np.array([0, -1]), np.zeros((2, 2)), "lanes must be >= 0, got -1 at event 1"),
         (np.array([0.5]), np.zeros((1, 2)), "lanes must be a vector of whole numbers"),
+        (np.array([2**62]), np.zeros((1, 2)), f"lane {2**62} asks for the memory"),
+        (np.array([2**63 - 1]), np.zeros((1, 2)), "without gaps"),
+        (np.array([2**63 + 5], np.uint64), np.zeros((1, 2)), f"lane {2**63 + 5} asks"),
+        (np.array([10**14]), np.zeros((1, 2)), "without gaps"),
         (np.array([0]), np.zeros((1, 3)), r"values must have shape \(1, 2\)"),
         (np.array([0]), {"x": np.zeros(1)}, r"missing or unknown: \['y'\]"),
         (np.array([0]), {"x": np.zeros(2), "y": np.zeros(1)}, "x must have a value for each"),
@@ -399,3 +403,33 @@ def test_what_cannot_be_read_is_refused() -> None:
     array.step(0, x=1.0, y=1.0)
     with pytest.raises(ValueError, match="within 0 and 0"):
         array.read("p", np.array([1]))
+
+
+def test_lanes_that_memory_does_not_hold_are_refused_and_lose_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    array = mixed()
+    array.partial_fit(np.array([0, 1]), np.ones((2, 2)))
+    before = array.snapshot()
+
+    def tile(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(np, "tile", tile)
+    with pytest.raises(ValueError, match="lane 10000 asks for the memory of 10001 lanes"):
+        array.partial_fit(np.array([0, 10_000]), np.ones((2, 2)))
+    assert array.snapshot() == before
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("lanes", [np.array([0.5]), np.array([True, False])], ids=str)
+def test_lanes_that_are_no_whole_numbers_are_neither_read_nor_reset(lanes: Any) -> None:
+    """Half of a lane was lane 0, and a mask was the lanes 1 and 0."""
+    array = mixed()
+    array.partial_fit(np.array([0, 1]), np.ones((2, 2)))
+    for of in (array.reset, lambda one: array.read("p", one)):
+        with pytest.raises(ValueError, match="lanes must be whole numbers"):
+            of(lanes)
+    with pytest.raises(ValueError, match="lanes must be a vector of whole numbers"):
+        array.step(0.5, x=1.0, y=1.0)  # type: ignore[arg-type]
+    assert array.events.tolist() == [1, 1]

@@ -54,6 +54,7 @@ def test_drift_is_found_as_soon_as_the_specification_asks() -> None:
     proven = fallen.proven_at
     assert np.mean(proven > 500) > 0.98
     assert np.median(proven[proven > 500]) - 500 < 150
+    assert 2 < (np.median(proven[proven > 500]) - 500) / np.median(after) < 4
 
 
 @pytest.mark.parametrize("rate", [0.5, 0.8, 0.95])
@@ -269,6 +270,14 @@ def test_a_monitor_of_more_classes_has_the_same_cards() -> None:
     ("knobs", "message"),
     [
         ({"n_classes": 1}, "n_classes must be within 2 and 256"),
+        pytest.param(
+            {"n_classes": "2"},
+            "within 2 and 256, and whole, got n_classes='2'",
+            marks=pytest.mark.refusal,
+        ),
+        pytest.param(
+            {"n_classes": 2, "threshold": 10**400}, "h of cell 'drift'", marks=pytest.mark.refusal
+        ),
         ({"n_classes": 2, "gamma": 0.0}, "gamma of cell 'reliability'"),
         ({"n_classes": 2, "false_alarm": 1.0}, "alpha of cell 'proof'"),
         ({"n_classes": 2, "drop": 0.0}, "d of cell 'drift'"),
@@ -282,6 +291,34 @@ def test_a_monitor_of_more_classes_has_the_same_cards() -> None:
 def test_a_knob_out_of_range_is_refused(knobs: dict[str, float], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         StreamMonitor(**knobs)  # type: ignore[arg-type]
+
+
+@pytest.mark.refusal
+def test_a_number_may_be_numpys() -> None:
+    knobs = {"gamma": np.float32(0.02), "warm_up": np.int64(60), "false_alarm": np.float64(0.05)}
+    monitor = StreamMonitor(np.int64(2), **knobs)  # type: ignore[arg-type]
+    assert monitor.array.bitstream() == StreamMonitor(2).array.bitstream()
+
+
+@pytest.mark.refusal
+def test_classes_that_are_no_numbers_are_refused() -> None:
+    zero, monitor = np.zeros(1, int), StreamMonitor(2)
+    for odd in (np.array(["a"]), np.array([{}])):
+        with pytest.raises(ValueError, match="label must be whole numbers, got"):
+            monitor.partial_fit(zero, label=odd, consensus=zero)
+    monitor.partial_fit(zero, label=np.array([1], object), consensus=zero)
+    assert monitor.cards().n_judged.tolist() == [1]
+
+
+def test_a_lane_that_is_reset_has_the_level_of_its_alarm_again() -> None:
+    """The guarantee is for each beginning: what falls twice is proven twice, each time at the same label."""
+    right = np.r_[np.ones(400), np.zeros(100)].astype(int)
+    monitor, proven = StreamMonitor(2), []
+    for _ in range(2):
+        monitor.partial_fit(np.zeros(500, int), label=right, consensus=np.ones(500, int))
+        proven.append(monitor.cards().proven_at[0])
+        monitor.reset()
+    assert proven[0] == proven[1] > 400
 
 
 def test_a_class_out_of_range_is_refused() -> None:

@@ -132,6 +132,10 @@ def test_a_task_without_labels_is_not_decided() -> None:
     [
         (([0], [0], [2]), "labels must be below 2, got 2"),
         (([-1], [0], [0]), "workers must be >= 0"),
+        # as an int64 it would be below 0, and written outside of the counts
+        ((np.array([2**63 + 1], np.uint64), [0], [0]), "workers must be below"),
+        (([0], np.array([2**63 + 1], np.uint64), [0]), "tasks must be below"),
+        (([10**14], [0], [0]), "workers must be below"),
         (([0], [-2], [0]), "tasks must be >= 0"),
         (([0, 1], [0], [0]), "vectors of the same length"),
         ((0, 0, 0), "vectors of the same length"),
@@ -151,8 +155,27 @@ def test_numbers_that_are_too_small_are_refused() -> None:
         {"n_classes": 2, "quorum": 1},
         {"n_classes": 2, "revisits": -1},
     ):
-        with pytest.raises(ConfigError, match="must be >= 2"):
+        with pytest.raises(ConfigError, match="must be whole numbers >= 2"):
             RunningConsensus(**knobs)
+
+
+@pytest.mark.refusal
+def test_a_quorum_that_is_no_whole_number_is_refused_and_not_cut() -> None:
+    with pytest.raises(ConfigError, match="must be whole numbers >= 2.*quorum=2.5"):
+        RunningConsensus(2, quorum=2.5)  # type: ignore[arg-type]
+
+
+def test_numbers_that_memory_does_not_hold_are_refused_in_a_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(*_: object) -> None:
+        raise MemoryError
+
+    consensus, one = RunningConsensus(2), np.array([0])
+    monkeypatch.setattr(np, "full", full)
+    with pytest.raises(ValueError, match="does not hold 10001 workers and 1 tasks"):
+        consensus.partial_fit(one + 10_000, one, one)
+    assert consensus.n_rows == 0
 
 
 def test_a_file_of_one_array_is_no_snapshot() -> None:

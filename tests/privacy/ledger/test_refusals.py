@@ -364,3 +364,56 @@ def test_a_budget_is_of_any_kind_of_number(ledger):
     ):
         ledger.open_budget(name, unit=Unit.ROW, epsilon=epsilon, delta=0, n=4)
         assert ledger.statement(name).budget.epsilon == Fraction(str(epsilon))
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda a, m, q: a.release_all(m, q), "queries must be a list, got Query"),
+        (lambda a, m, q: a.release_all(m, 3), "queries must be a list, got int"),
+        (lambda a, m, q: a.release_all(q, m), "mechanism must draw, got Query"),
+        (lambda a, m, q: a.release_all(m, [q, m]), "query must be a Query, got LatticeLaplace"),
+        (lambda a, m, q: a.release(type(m), q), "must be one with its price, got LatticeLaplace"),
+        (lambda a, m, q: a.afford([(3, q)]), "mechanism must be one with its price, got int"),
+        (lambda a, m, q: a.afford(m), "requests must be a list, got LatticeLaplace"),
+        (lambda a, m, q: a.afford([m]), "each of requests must be a mechanism and a query, got La"),
+        (lambda a, m, q: a.afford([(m, q, 1)]), "requests must be a mechanism and a query, got tu"),
+        (lambda a, m, q: a.afford([(m, q)], plans=3), "plans must be a list, got int"),
+        (lambda a, m, q: a.afford([], plans=[3]), "must be a data set, a plan and a name, got int"),
+        (lambda a, m, q: a.interact(Turnstile(0.1), q, "x"), "must be Question objects, got str"),
+        (lambda a, m, q: a.interact_all(Turnstile(0.1), q, 3), "questions must be a list, got int"),
+        (lambda a, m, q: a.lacking([1]), "heads must be Head objects, got int"),
+        (lambda a, m, q: a.lacking(a.head()), "heads must be a list, got Head"),
+        (lambda a, m, q: Ledger(3, key=KEY), "a ledger must be at a path or URL, got int"),
+    ],
+)
+def test_what_is_of_another_kind_is_told_in_a_sentence_and_pays_nothing(ledger, call, sentence):
+    with pytest.raises(TypeError, match=sentence):
+        call(ledger, LatticeLaplace(0.1), counts_query())
+    assert ledger.statement(DATASET).n_entries == 0
+
+
+@pytest.mark.refusal
+def test_what_is_asked_for_may_come_one_by_one(ledger):
+    asked = (counts_query(counts) for counts in ((3, 1), (2, 2)))
+    assert len(ledger.release_all(LatticeLaplace(0.1), asked)) == 2
+    assert ledger.lacking(iter([ledger.head()])) == ()
+    ledger.afford((LatticeLaplace(0.1), query) for query in [counts_query((1, 3))])
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize(
+    ("knobs", "sentence"),
+    [
+        ({"unit": "person"}, "unit must be one of consensus label, row, .* got unit='person'"),
+        ({"unit": ["row"]}, r"unit must be one of .* got unit=\['row'\]"),
+        ({"n": "4"}, "n must be an integer .* got n='4'"),
+    ],
+)
+def test_a_budget_that_is_written_wrongly_is_told_what_it_may_be(ledger, knobs, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        ledger.open_budget(
+            "another", **{"unit": Unit.ROW, "epsilon": 1.0, "delta": 0.0, "n": 4} | knobs
+        )
+    assert ledger.datasets() == (DATASET,)

@@ -6,11 +6,12 @@ with a probability of at most 1e-6.
 
 import itertools
 import math
+import sys
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 from privacy import (
     CountsError,
@@ -86,6 +87,32 @@ def test_the_marginal_is_a_symmetric_law_and_its_interval_is_the_shortest(n_clas
         assert law.probability[np.abs(law.support) <= h].sum() >= level - 1e-9
         assert law.probability[np.abs(law.support) <= h - 1].sum() < level
     assert law.variance == pytest.approx((law.support.astype(float) ** 2 * law.probability).sum())
+
+
+def variance_by_totals(n_classes, scale):
+    """Given the total t of gains, and of losses, both are uniform among the ways to write it as a sum."""
+    c = n_classes
+    middle, spread = (c - 1) / math.expm1(1 / scale), math.sqrt(c) * (scale + 2)
+    t = np.arange(max(0, int(middle - 60 * spread)), int(middle + 60 * spread), dtype=np.float64)
+    log_weight = 2 * (special.gammaln(t + c) - special.gammaln(t + 1) - t / scale)
+    weight = np.exp(log_weight - log_weight.max())
+    return float((weight * 2 * t * (c - 1) * (t + c)).sum() / weight.sum()) / (c * c * (c + 1))
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "epsilon"),
+    [(2, 1.0), (50, 1.0), (1000, 1e-3), (2, 1e-4), (3, 1e-4), (10_000, 1e-3), (10**6, 1e-2)],
+)
+def test_the_variance_of_wide_noise_is_right_to_nine_digits(n_classes, epsilon):
+    law = LatticeLaplace(epsilon).law(n_classes)
+    expected = variance_by_totals(n_classes, law.scale)
+    assert law.variance == pytest.approx(expected, rel=1e-9)
+    assert law.probability[0] < 1e-16 * law.probability.max()
+
+
+@pytest.mark.parametrize("epsilon", [700.0, 1e100, sys.float_info.max])
+def test_noise_that_hardly_ever_is_has_a_law(epsilon):
+    assert LatticeLaplace(epsilon).law(1000).probability.tolist() == [1.0]
 
 
 def test_the_covariance_is_that_of_enumerating_the_lattice():
@@ -193,7 +220,8 @@ def test_what_has_no_law_is_refused():
         LatticeLaplace(1.0).law(1)
     with pytest.raises(ValueError, match="level"):
         LatticeLaplace(1.0).law(2).half_width(1.0)
-    with pytest.raises(ValueError, match="exact law"):
+    sentence = "epsilon must be larger, or classes fewer, .* exact law, got a noise scale of 2e.09"
+    with pytest.raises(ValueError, match=sentence):
         LatticeLaplace(1e-9).law(2)
 
 

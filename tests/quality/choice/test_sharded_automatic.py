@@ -162,7 +162,12 @@ def test_what_a_fitter_has_kept_is_not_found_twice(rng: np.random.Generator) -> 
 
 @pytest.mark.refusal
 @pytest.mark.parametrize(
-    ("knob", "words"), [({"n_folds": 1}, "n_folds must be >= 2"), ({"enough": 0}, "enough must be")]
+    ("knob", "words"),
+    [
+        ({"n_folds": 1}, "n_folds must be >= 2"),
+        ({"n_folds": 40_000}, "n_folds must be at most 32,767"),
+        ({"enough": 0}, "enough must be"),
+    ],
 )
 def test_parameters_out_of_range_are_refused(
     knob: dict[str, int], words: str, rng: np.random.Generator

@@ -247,6 +247,14 @@ def test_very_many_pairs_are_thinned_and_the_clique_is_found(
 
 
 @pytest.mark.refusal
+def test_an_empty_list_of_models_is_none() -> None:
+    """NumPy makes floats of it, which index nothing."""
+    labels, _, _ = crowd_of("sybils")
+    found, alone = dependent_groups(labels, models=np.array([])), dependent_groups(labels)
+    assert found.group.tolist() == alone.group.tolist()
+
+
+@pytest.mark.refusal
 @pytest.mark.parametrize("models", [np.array([-1, 3]), np.array([0, 35]), np.array([0.5, 3.0])])
 def test_models_that_are_no_workers_are_refused(models: np.ndarray) -> None:
     labels, _, _ = crowd_of("sybils")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quality import CrowdLabels, LabelError, encode, encode_gold
+from quality import CrowdLabels, LabelError, dawid_skene, encode, encode_gold
 from quality.labels.table import RepeatError
 from tests.quality.labels.strategies import Row, crowds, label_rows, named_crowd
 
@@ -207,6 +207,19 @@ def test_classes_must_be_different_names() -> None:
         encode(["a"], ["t"], ["x"], classes=["x", "x"])
     with pytest.raises(LabelError, match="one or more names, got none"):
         encode(["a"], ["t"], ["x"], classes=[])
+
+
+def test_a_table_of_no_classes_is_refused() -> None:
+    """Every aggregator would divide by their number."""
+    no_code, name = np.empty(0, dtype=np.int64), np.array(["a"])
+    with pytest.raises(LabelError, match="classes must be one or more names, got none"):
+        CrowdLabels.from_codes(
+            no_code, no_code, no_code, workers=name, tasks=name, classes=name[:0]
+        )
+    unlabelled = CrowdLabels.from_codes(
+        no_code, no_code, no_code, workers=name, tasks=name, classes=name
+    )
+    assert dawid_skene(unlabelled).posterior.tolist() == [[1.0]]
 
 
 def test_more_classes_than_codes_are_refused() -> None:

@@ -141,6 +141,46 @@ def test_the_filter_led_by_levels_is_the_one_that_solves_anew(rng: np.random.Gen
     assert n_refused > 20
 
 
+def test_who_has_changed_is_enough_to_find_the_highest(rng: np.random.Generator) -> None:
+    """Many equals in several blocks of workers: it finds whom a look at everybody finds."""
+    for _ in range(4):
+        labels = campaign(rng, 1500, 700)
+        told, anew = DynamicMatching(labels), DynamicMatching(labels)
+        judged = np.ones(labels.n_workers, dtype=bool)
+        rank, changed = rng.integers(3, size=labels.n_workers).astype(float), None
+        for _ in range(150):
+            worker = told.highest(judged, rank, changed)
+            assert worker == anew.highest(judged, rank)
+            judged[worker] = False
+            if rng.random() < 0.7:
+                told.remove(worker)
+                anew.remove(worker)
+            others = rng.integers(labels.n_workers, size=12).astype(np.int32)
+            rank[others] = rng.integers(-1, 4, size=12)
+            changed = np.append(others, np.int32(worker)).astype(np.int32)
+
+
+def test_who_has_not_changed_is_not_looked_at() -> None:
+    """A look costs what has changed: a rank that falls without a word is not seen."""
+    worker = np.repeat(np.arange(600), 2)
+    labels = encode(worker, worker + np.tile([0, 1], 600), np.tile(["x", "y"], 600))
+    matching, judged, rank = DynamicMatching(labels), np.ones(600, dtype=bool), np.zeros(600)
+    first, nobody = matching.highest(judged, rank), np.empty(0, dtype=np.int32)
+    rank[500] = -1.0
+    assert matching.highest(judged, rank, nobody) == first != 500
+    assert matching.highest(judged, rank, np.array([500], dtype=np.int32)) == 500
+    assert matching.highest(judged, rank) == 500
+
+
+def test_the_filter_led_by_levels_is_right_in_a_crowd_of_several_blocks(
+    rng: np.random.Generator,
+) -> None:
+    labels = campaign(rng, 900, 700)
+    one = filter_workers(labels, penalty=hard_level, n_workers=60)
+    other = filter_workers(labels, penalty=lambda table: hard_level(table), n_workers=60)
+    assert one.removed.tolist() == other.removed.tolist()
+
+
 def test_the_labels_are_not_changed(rng: np.random.Generator) -> None:
     labels = campaign(rng, 100, 20)
     before = (labels.worker.tobytes(), labels.label.tobytes())

@@ -10,15 +10,16 @@ from hypothesis import given, settings
 from benchmarks.quality.crowd_sets import read_set
 from benchmarks.quality.ordered import nominal, thresholds
 from quality import CrowdLabels, encode, order_fit
+from quality.ordered import order_test
 from tests.quality.labels.strategies import crowds
 
 QUICK = settings(max_examples=25, deadline=None, derandomize=True)
 
 
 def names_of_nothing() -> CrowdLabels:
-    """A table without labels, and without classes."""
+    """A table without labels, and with one class."""
     none = np.zeros(0, dtype=np.int64)
-    return CrowdLabels.from_codes(none, none, none, workers=none, tasks=none, classes=none)
+    return CrowdLabels.from_codes(none, none, none, workers=none, tasks=none, classes=np.array([1]))
 
 
 @QUICK
@@ -88,6 +89,26 @@ def test_thousands_of_classes_take_no_table_of_their_pairs() -> None:
     finally:
         tracemalloc.stop()
     assert peak < 50e6
+
+
+def test_many_tasks_take_no_table_of_tasks_by_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """40,000 tasks of 200 classes: one such table takes 64 MB, and there were three."""
+    rng = np.random.default_rng(0)
+    labels = encode(
+        np.arange(80_000) % 50, np.arange(80_000) // 2, rng.integers(200, size=80_000),
+        classes=range(200),
+    )  # fmt: skip
+    tracemalloc.start()
+    try:
+        whole = order_fit(labels)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 60e6
+    monkeypatch.setattr(order_test, "CELLS", 300 * 200)
+    parts = order_fit(labels)
+    assert parts.lift == pytest.approx(whole.lift, abs=1e-9)
+    assert parts.z == pytest.approx(whole.z, abs=1e-9)
 
 
 def test_an_order_is_shown_and_a_mixed_one_is_contradicted() -> None:

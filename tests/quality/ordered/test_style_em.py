@@ -25,12 +25,6 @@ from tests.quality.labels.strategies import crowds
 QUICK = settings(max_examples=25, deadline=None, derandomize=True)
 
 
-def names_of_nothing() -> CrowdLabels:
-    """A table without labels, and without classes."""
-    none = np.zeros(0, dtype=np.int64)
-    return CrowdLabels.from_codes(none, none, none, workers=none, tasks=none, classes=none)
-
-
 def confusions(labels: CrowdLabels, **knobs: float) -> np.ndarray:
     found = ordinal_crowd(labels, **knobs)
     every = found.confusion_of(np.arange(labels.n_workers))
@@ -193,9 +187,7 @@ def test_a_parameter_out_of_its_range_is_refused(knobs: dict[str, object], messa
         ordinal_crowd(labels, **knobs)  # type: ignore[arg-type]
 
 
-def test_a_table_without_classes_is_refused_and_one_class_is_certain() -> None:
-    with pytest.raises(LabelError, match="ordered classes must be 1 or more, got none"):
-        ordinal_crowd(names_of_nothing())
+def test_one_class_is_certain() -> None:
     assert ordinal_crowd(encode(["ann"], [1], ["x"])).posterior.tolist() == [[1.0]]
 
 

@@ -1,5 +1,6 @@
 """The label plan: exact information, the greedy rule, its limits."""
 
+import tracemalloc
 from itertools import product
 from typing import Any
 
@@ -11,6 +12,7 @@ from scipy.stats import entropy
 
 from quality import CrowdLabels, dawid_skene, encode, power_law_assignment, simulate_crowd
 from quality.aggregation.dawid_skene_em import one_coin_confusion
+from quality.reports import label_plan
 from quality.reports.label_plan import LabelPlan, plan_labels
 from tests.quality.labels.strategies import crowds
 
@@ -168,6 +170,32 @@ def test_the_same_call_gives_the_same_bytes_and_changes_nothing(rng: np.random.G
         assert getattr(one, name).tobytes() == getattr(other, name).tobytes()
         assert not getattr(one, name).flags.writeable
     assert (capacity == 1).all()
+
+
+def test_many_classes_take_a_part_of_the_table_of_workers_by_answers_at_a_time(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The third label of a task, of 50 workers and 60 classes: their answers take 86 MB, thrice."""
+    labels = encode(
+        np.arange(50) % 50, np.arange(50) % 3, rng.integers(60, size=50), classes=range(60)
+    )
+    posterior = rng.dirichlet(np.ones(60), size=3)
+    confusion = one_coin_confusion(rng.uniform(0.4, 0.9, size=50), 60)
+    limits = {"budget": 8, "per_worker": 9, "per_task": 3}
+    tracemalloc.start()
+    try:
+        whole = plan_labels(labels, posterior, confusion, **limits)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert np.bincount(whole.task).max() == 3
+    assert peak < 60e6
+    monkeypatch.setattr(label_plan, "CELLS", 1)
+    alone = plan_labels(labels, posterior, confusion, **limits)
+    assert (alone.task.tolist(), alone.worker.tolist()) == (
+        whole.task.tolist(),
+        whole.worker.tolist(),
+    )
 
 
 def test_an_empty_plan_is_readable() -> None:

@@ -1,5 +1,6 @@
 """Penalties by distance: a neighbour is a part of a conflict, and honest graders are judged by graders."""
 
+import tracemalloc
 from itertools import product
 
 import numpy as np
@@ -15,6 +16,7 @@ from quality import (
     simulate_crowd,
     soft_penalty,
 )
+from quality.reputation import graded_answers
 from quality.reputation.graded_answers import fit_graded
 from quality.reputation.honest_population import RELIABILITY
 from quality.reputation.other_answers import Asked
@@ -142,6 +144,54 @@ def test_thousands_of_grades_are_refused_in_a_sentence() -> None:
     ):
         with pytest.raises(LabelError, match="ordered classes must be at most 1,000, got 1,001"):
             judge(labels)
+
+
+def test_the_penalty_makes_no_table_of_labels_by_grades(monkeypatch: pytest.MonkeyPatch) -> None:
+    """20,000 labels of 500 grades: one such table takes 80 MB, and there were twelve."""
+    rng = np.random.default_rng(0)
+    labels = encode(
+        np.arange(20_000) % 100, np.arange(20_000) // 5, rng.integers(500, size=20_000),
+        classes=range(500),
+    )  # fmt: skip
+    tracemalloc.start()
+    try:
+        penalty = graded_penalty(labels)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 60e6
+    monkeypatch.setattr(graded_answers, "CELLS", 7 * 500)  # tasks of five labels are cut in two
+    assert graded_penalty(labels) == pytest.approx(penalty, abs=1e-15)
+
+
+def test_tables_of_labels_by_grades_are_four_and_cut_anywhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """10,000 labels of 300 grades: four of 24 MB; there were twelve at the end."""
+    rng = np.random.default_rng(0)
+    labels = encode(
+        np.arange(10_000) % 100, np.arange(10_000) // 5, rng.integers(300, size=10_000),
+        classes=range(300),
+    )  # fmt: skip
+    fit_graded(labels)  # compiled before it is measured
+    tracemalloc.start()
+    try:
+        terms = fit_graded(labels)[1].terms
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 5 * 24e6 + 30e6
+    monkeypatch.setattr(graded_answers, "CELLS", 7 * 300)
+    assert fit_graded(labels)[1].terms == pytest.approx(terms, abs=1e-12)
+
+
+def test_labels_by_grades_beyond_memory_are_refused_in_a_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    labels, _ = graders(0, {})
+    monkeypatch.setattr(graded_answers, "MAX_CELLS", 1_250 * 5 - 1)
+    with pytest.raises(LabelError, match=r"at most 6,249, got 1,250 labels and 5 classes"):
+        fit_graded(labels)
 
 
 def test_guessers_among_graders_are_found_by_distance() -> None:

@@ -63,6 +63,16 @@ def test_a_voice_that_says_the_same_of_every_task_is_not_heard():
     assert not joined(labels, np.tile([0.7, 0.1, 0.1, 0.1], (len(voice), 1))).heard
 
 
+@pytest.mark.parametrize("order", [[1, 2, 3, 0], [1, 0, 2, 3]])
+def test_a_voice_that_renames_classes_is_not_heard(order):
+    """Its columns are in another order: 1 % or 51 % of the tasks were right, instead of 79."""
+    labels, _, voice = crowd(right=0.97)
+    alone, found = hierarchical_dawid_skene(labels), joined(labels, voice[:, order])
+    assert found.evidence > 3
+    assert not found.heard
+    assert found.posterior.tobytes() == alone.posterior.tobytes()
+
+
 def test_rounding_is_no_evidence():
     """A voice over its mean differs from 1 by 1e-16 where it says the same of every task."""
     for seed in range(10):
@@ -194,6 +204,8 @@ def test_labels_held_out_of_another_table_are_refused(other):
         join_voice(majority_vote(crowd()[0]), np.full((600, 4), 0.25), held_out)
 
 
-def test_fewer_than_two_folds_are_refused():
-    with pytest.raises(ValueError, match="n_folds must be >= 2"):
-        hold_labels_out(crowd()[0], majority_vote, n_folds=1)
+@pytest.mark.parametrize(("n_folds", "words"), [(1, "be >= 2"), (32_768, "be at most 32,767, got")])
+def test_fewer_than_two_folds_are_refused_and_more_than_their_numbers_hold(n_folds, words):
+    """A label dealt to fold 32,768 would be held out of none, without a word."""
+    with pytest.raises(ValueError, match=f"n_folds must {words}"):
+        hold_labels_out(crowd()[0], majority_vote, n_folds=n_folds)

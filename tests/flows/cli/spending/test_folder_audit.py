@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,11 +24,12 @@ from flows.cli.spending.folder_audit import (
     unlike_files,
 )
 from flows.run import Run
-from flows.settings import SettingsError
+from flows.settings import EngineError, SettingsError
 from privacy import LatticeLaplace, Unit, audit_releases
 
 SURE = 1 - 1e-6
 PAIRS = 2_000
+ROOT = Path(__file__).resolve().parents[4]
 
 
 def test_every_unit_has_neighbours() -> None:
@@ -156,3 +162,47 @@ def test_no_distinguisher_of_two_thousand_pairs_beats_the_price(unit: Unit) -> N
     assert found.bound.draws == PAIRS // 2
     assert found.bound.tried > 1_000
     assert not found.refuted
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_every_process_of_an_audit_ends_it_and_leaves_nothing(
+    tmp_path: Path, ctrl_c: None, number: signal.Signals
+) -> None:
+    """Ctrl-C waited for what was begun; SIGTERM left a traceback, and campaigns in memory."""
+    memory = tmp_path / "memory"
+    memory.mkdir()
+    script = (
+        "import sys\nfrom pathlib import Path\nfrom flows.cli.root import main\n"
+        "from flows.cli.spending import folder_audit\n"
+        "if __name__ == '__main__':\n"
+        "    folder_audit.SHARED_MEMORY = Path(sys.argv.pop())\n"
+        "    import flows.cli\n    folder_audit.os.cpu_count = lambda: 2\n    main()\n"
+    )
+    (tmp_path / "audit.py").write_text(script)
+    asked = ["audit", "public_folder", "--draws", "500", str(memory)]
+    audit = subprocess.Popen(
+        [sys.executable, tmp_path / "audit.py", *asked],
+        env=os.environ | {"PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE, start_new_session=True,
+        text=True,
+    )  # fmt: skip
+    while not [*memory.glob("*/*/runs/*/manifest.json")]:
+        assert audit.poll() is None
+        time.sleep(0.05)
+    os.killpg(audit.pid, number)
+    _, told = audit.communicate(timeout=60)
+    assert audit.returncode == 128 + number
+    assert "Traceback" not in told
+    assert "stopped" in told
+    assert list(memory.iterdir()) == []
+
+
+def ended_from_outside(*_: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_process_that_is_ended_from_outside_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(folder_audit, "published_folders", ended_from_outside)
+    with pytest.raises(EngineError, match="was ended from outside: is memory short"):
+        list(folder_audit._each([(Unit.ROW, 1)], 2))
