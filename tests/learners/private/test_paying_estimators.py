@@ -275,7 +275,7 @@ def test_classes_and_labels_of_other_types_are_refused_unpaid(ledger, rows, clas
 
 
 @pytest.mark.refusal
-@pytest.mark.parametrize("classes", [{"no", "yes"}, "no", 2], ids=str)
+@pytest.mark.parametrize("classes", [{"no", "yes"}, "no", 2], ids=["set", "text", "number"])
 def test_classes_must_be_a_list(ledger, rows, classes):
     with pytest.raises(ValueError, match="classes must be a list of names, got"):
         estimator(ledger, classes=classes).fit(*rows)
