@@ -28,7 +28,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -203,14 +203,10 @@ def _each(asked: Sequence[tuple[Unit, int]], workers: int) -> Iterator[Any]:
     if workers <= 1:
         yield from (published_folders(*one) for one in asked)
         return
-    # Ctrl-C comes to every process of the terminal: this one ends the others, and removes what they leave
-    ignored = signal.SIGINT, signal.SIG_IGN
     with tempfile.TemporaryDirectory(dir=_memory()) as folder:
-        pool = ProcessPoolExecutor(
-            workers, get_context("spawn"), initializer=signal.signal, initargs=ignored
-        )
+        pool = ProcessPoolExecutor(workers, get_context("spawn"))
         try:
-            for one in [pool.submit(published_folders, *one, Path(folder)) for one in asked]:
+            for one in _begun_without_ctrl_c(pool, asked, Path(folder)):
                 yield one.result()
         except BrokenProcessPool:
             raise EngineError(
@@ -222,6 +218,20 @@ def _each(asked: Sequence[tuple[Unit, int]], workers: int) -> Iterator[Any]:
             raise
         finally:
             pool.shutdown()
+
+
+def _begun_without_ctrl_c(
+    pool: ProcessPoolExecutor, asked: Sequence[tuple[Unit, int]], folder: Path
+) -> list[Future[Any]]:
+    """Begin each in a process that never sees Ctrl-C, which the terminal sends to all of them.
+
+    They inherit the mask of this thread. Whoever began them ends them, and removes what they leave.
+    """
+    former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return [pool.submit(published_folders, *one, folder) for one in asked]
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, former)
 
 
 def _memory() -> Path | None:

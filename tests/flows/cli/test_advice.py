@@ -22,6 +22,7 @@ FLOWS = Path(__file__).resolve().parents[3] / "flows"
 TRIED = {
     ("campaign.py", "run"): "test_a_run_that_other_code_wrote_is_made_again",
     ("console.py", "budget"): "test_a_budget_is_raised_and_then_said_in_the_settings",
+    ("privacy_commands.py", "audit"): "test_the_audit_that_a_runs_folder_is_told_of_is_made",
     ("root.py", "import"): "test_a_query_is_fetched_by_the_command_that_is_named",
     ("text_table.py", "import"): "test_other_names_are_mapped_by_the_command_that_is_named",
     ("label_lines.py", "import"): "test_what_cannot_grow_is_written_as_a_table_that_can",
@@ -272,3 +273,12 @@ def test_an_audit_of_a_runs_folder_is_told_what_to_audit(folder: Path) -> None:
         assert refused.exit_code == 2
         if "/" in path:
             assert "crowdassay audit public_folder --unit UNIT" in refused.stderr
+
+
+def test_the_audit_that_a_runs_folder_is_told_of_is_made(folder: Path) -> None:
+    advice = re.search(
+        r"crowdassay (audit public_folder --unit) UNIT", invoke("audit", "runs/").stderr
+    )
+    assert advice is not None
+    made = invoke(*advice[1].split(), "consensus label", "--draws", "20")
+    assert made.exit_code == 0, made.stderr

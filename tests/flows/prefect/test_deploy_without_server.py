@@ -253,6 +253,7 @@ def test_an_api_that_has_gone_is_a_sentence_and_runs_end_nevertheless(
 
 
 SENDERS = {
+    "tests/flows/cli/spending/test_folder_audit.py": "a_signal_to_every_process",
     "tests/flows/cli/test_root.py": "in_a_destructor",
     "tests/flows/cli/crowd/test_watch_command.py": "signal or terminal or sigterm",
     "tests/flows/prefect/test_deploy.py": "job_in_the_background",

@@ -550,7 +550,7 @@ def test_a_correction_is_by_gold_of_published_groups_alone(tmp_path: Path) -> No
     assert [query.n for _, query in alone.corrections] == [2]
 
 
-@pytest.mark.parametrize(("epsilon", "model"), [(1e-5, None), (1e-4, MODEL)])
+@pytest.mark.parametrize(("epsilon", "model"), [(1e-6, None), (1e-4, MODEL)])
 def test_a_year_too_cheap_for_the_laws_of_its_noise_is_refused_beforehand(
     tmp_path: Path, epsilon: float, model: dict[str, Any] | None
 ) -> None:
