@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from threading import Event
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -119,10 +118,42 @@ def watch(
                 write_table(watcher.consensus(), written)
 
 
+class Ending:
+    """Whether the end was asked for, by a handler of signals: it may take no lock, as `Event.set` would.
+
+    >>> ending = Ending()
+    >>> ending.wait(0.0), ending.set(), ending.wait(60.0), ending.close()
+    (False, None, True, None)
+    """
+
+    def __init__(self) -> None:
+        self._asked = False
+        self._heard, self._told = os.pipe()
+
+    def set(self) -> None:
+        """Ask for the end."""
+        self._asked = True
+        os.write(self._told, b".")
+
+    def is_set(self) -> bool:
+        """Return whether the end was asked for."""
+        return self._asked
+
+    def wait(self, seconds: float) -> bool:
+        """Return it as soon as it is asked for, or after so many seconds."""
+        select.select([self._heard], [], [], seconds)
+        return self._asked
+
+    def close(self) -> None:
+        """Let go of the pipe."""
+        os.close(self._heard)
+        os.close(self._told)
+
+
 @contextmanager
-def _ended_by_signals() -> Iterator[Event]:
-    """Yield an event that signals set which ask for the end; one that is ignored stays so, but SIGTERM."""
-    ending, former = Event(), {}
+def _ended_by_signals() -> Iterator[Ending]:
+    """Yield what signals set that ask for the end; one that is ignored stays so, but SIGTERM."""
+    ending, former = Ending(), {}
     for number in ENDING:
         if number == signal.SIGTERM or signal.getsignal(number) is not signal.SIG_IGN:
             former[number] = signal.signal(number, lambda *_: ending.set())
@@ -131,13 +162,14 @@ def _ended_by_signals() -> Iterator[Event]:
     finally:
         for number, before in former.items():
             signal.signal(number, before)
+        ending.close()
 
 
 def _file(
     watcher: LabelWatcher,
     labels: Path,
     seconds: str | None,
-    ending: Event,
+    ending: Ending,
     every: float,
     *,
     to_end: bool,
@@ -155,7 +187,7 @@ def _file(
 
 
 def _standard_input(
-    watcher: LabelWatcher, _: Path, seconds: str | None, ending: Event, every: float
+    watcher: LabelWatcher, _: Path, seconds: str | None, ending: Ending, every: float
 ) -> Iterator[LabelRows]:
     """Yield what comes on standard input, until it or the user ends; at most one piece in `every` seconds."""
     from flows.watching import LabelLines  # numba, for this command only
