@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -183,7 +181,7 @@ def report(
     from flows.report import write_reports, write_worker_page
     from flows.run import refuse_unfinished
 
-    with mistakes(), _sound(run_folder):
+    with mistakes():
         refuse_unfinished(run_folder, "spend.json")
         by_id = show_worker_ids or _names_workers(run_folder)
         if worker is not None:
@@ -241,20 +239,6 @@ def deploy(
             return
         write_prefect_yaml(yaml, settings, schedule, force=force, **where)
         print_line(f"{yaml} is written; `prefect deploy --all` beside it deploys it")
-
-
-@contextmanager
-def _sound(folder: Path) -> Iterator[None]:
-    """Raise EngineError where a file of a finished run is no JSON any more."""
-    try:
-        yield
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        from flows.settings import EngineError  # for a fault only
-
-        raise EngineError(
-            f"{folder} holds a file that cannot be read and may be damaged ({error}); make another run "
-            "with --again"
-        ) from None
 
 
 def _names_workers(folder: Path) -> bool:

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from flows.files import write_whole
 from flows.report.pages import CAMPAIGN, GROUPED, public_page
-from flows.tables import read_parquet
+from flows.tables import read_json, read_parquet
 from privacy import Unit
 
 __all__ = ["release", "write_release_files"]
@@ -115,7 +115,7 @@ def _with_tables(folder: Path) -> dict[str, Any]:
         found[stage] = facts
     model = page["model"]
     if model is not None:
-        whole = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+        whole = read_json(folder / "model.json")
         model = model | {key: whole[key] for key in MODEL}
     units = {
         facts["unit"] for facts in page.values() if isinstance(facts, dict) and "unit" in facts

@@ -203,6 +203,7 @@ def _each(asked: Sequence[tuple[Unit, int]], workers: int) -> Iterator[Any]:
     if workers <= 1:
         yield from (published_folders(*one) for one in asked)
         return
+    others = {process.pid for process in active_children()}
     with tempfile.TemporaryDirectory(dir=_memory()) as folder:
         pool = ProcessPoolExecutor(workers, get_context("spawn"))
         try:
@@ -214,7 +215,8 @@ def _each(asked: Sequence[tuple[Unit, int]], workers: int) -> Iterator[Any]:
             ) from None
         except BaseException:
             for process in active_children():
-                process.terminate()
+                if process.pid not in others:
+                    process.terminate()
             raise
         finally:
             pool.shutdown()

@@ -242,3 +242,29 @@ def test_on_a_terminal_the_table_is_live(labels: Path) -> None:
         seen += os.read(ours, 4096)
     assert process.wait(timeout=60) == 0
     os.close(ours)
+
+
+SIGNALLED = """
+import os, signal, sys
+from flows.cli.crowd import watch_command
+
+for nth in range(1, 12):
+    calls = 0
+
+    def send(frame, event, argument):
+        global calls
+        calls += event == "call"
+        if event == "call" and calls == nth:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with watch_command._ended_by_signals() as ending:
+        sys.setprofile(send)
+        ending.wait(0.01)
+        sys.setprofile(None)
+        assert ending.is_set() == (calls >= nth)
+"""
+
+
+def test_a_signal_at_any_step_of_waiting_ends_it() -> None:
+    """The lock of an `Event` is held at some of them, and its handler waited for ever."""
+    subprocess.run([sys.executable, "-c", SIGNALLED], check=True, timeout=60)
