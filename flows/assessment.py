@@ -197,7 +197,13 @@ def _on_disk(
     if role == "labels":
         types.update((name, table.schema.field(name).type) for name in names)
     path = folder / f"{role}.parquet"
-    pq.write_table(plain_table(table), path)
+    try:
+        pq.write_table(plain_table(table), path)
+    except pa.ArrowNotImplementedError as error:
+        raise TableError(
+            f"{role} must have columns of text, numbers, truth values or moments; convert or leave out the "
+            f"others ({error})"
+        ) from None
     return path
 
 
@@ -286,8 +292,9 @@ def _shares(
         "high": high.ravel(),
     }
     uncorrected = (
-        f"The shares of {len(classes):,} classes in {len(names):,} groups are those of the consensus labels: "
-        f"the correction by gold takes at most {MOST_CELLS:,} cells, groups times the square of classes."
+        f"The shares of {len(classes):,} classes in {len(names):,} group{'s' * (len(names) != 1)} are those "
+        f"of the consensus labels: the correction by gold takes at most {MOST_CELLS:,} cells, groups times "
+        "the square of classes."
     )
     words = uncorrected if is_sample and not fits else ""
     return ResultTable(arrow_table(columns), "class shares"), words

@@ -21,10 +21,20 @@ from typer.main import get_command
 
 from benchmarks.flows import default_run
 from benchmarks.peers import comparison
+from flows import crowdkit
+from flows.aggregators import AGGREGATORS
 from flows.cli import app
 from flows.cli.root import DAY
-from flows.settings import Section, Settings, key_sentences, section_of, variables_of
+from flows.settings import (
+    GateSettings,
+    Section,
+    Settings,
+    key_sentences,
+    section_of,
+    variables_of,
+)
 from flows.stages import STAGES
+from learners.holdout import sizing
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted(
@@ -333,3 +343,122 @@ def test_the_python_of_a_how_to_page_runs(
     known = {"frame": pd.DataFrame(rows, columns=["worker", "task", "label"])}
     for code in PYTHON.findall(page.read_text(encoding="utf-8")):
         exec(compile(code, str(page), "exec"), known)
+
+
+SAID_IN_VERBS = (
+    "choice", "confidence", "dependence", "labels", "ordered", "reports", "reputation", "shares", "voices",
+)  # fmt: skip
+NO_VERB = re.compile(
+    r"(?:An?|The|How|Whether|What|Who(?:se|m)?|Where|Which|Some|All|Mean|Everybody(?:'s)?|Nobody)\b"
+)
+
+
+@pytest.mark.parametrize("room", SAID_IN_VERBS)
+def test_the_docstring_of_a_function_begins_with_what_it_does(room: str) -> None:
+    """Return, raise, add up ...; that of a property is what it is."""
+    found = [
+        f"{path.stem}.{node.name}"
+        for path in sorted((ROOT / "quality" / room).glob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef)
+        and NO_VERB.match(ast.get_docstring(node) or "")
+        and not any("property" in ast.unparse(one) for one in node.decorator_list)
+    ]
+    assert found == []
+
+
+def test_the_scripts_that_a_page_calls_by_name_are_those_that_run_by_themselves() -> None:
+    """All that come along stand on the page; the one that the others include has no recorder of its own."""
+    text = (ROOT / "docs" / "how-to" / "simulate.md").read_text(encoding="utf-8")
+    shipped = {path.name for path in (ROOT / "sample_data" / "crowds").glob("*.g")}
+    listed, rest = re.split(r"Ten scripts come along and run by their names", text)[1].split(
+        "\n\nThe nine", 1
+    )
+    assert set(re.findall(r"`(\w+\.g)`", listed)) == shipped - {"honest.g"}
+    assert len(shipped) == 11
+    assert "`include honest.g`" in rest
+    including = [
+        name
+        for name in shipped
+        if "include honest.g" in (ROOT / "sample_data" / "crowds" / name).read_text()
+    ]
+    assert len(including) == 9
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_what_a_page_pipes_from_a_growing_table_has_its_header(page: Path) -> None:
+    """`tail -f` alone begins ten lines before the end."""
+    for line in SHELL.findall(page.read_text(encoding="utf-8")):
+        assert not re.search(r"tail (?!-n \+1 )[^|\n]*\| crowdassay", line)
+
+
+def row_of(page: str, first: str) -> dict[str, str]:
+    heads, *rows = pages_module().cells_of(page)
+    (row,) = (cells for cells in rows if cells[0] == first)
+    return dict(zip(heads, row, strict=True))
+
+
+QUALITY = ROOT / "docs" / "mathematics" / "quality.md"
+
+
+def test_what_confidence_puts_first_is_as_the_page_of_its_command_has_it() -> None:
+    row = row_of("first_tasks.md", "all, against the lowest share of votes")
+    orders = "confidence", "the model", "confidence × the model"
+    wanted = [
+        float(row[f"{rule}, {one}"]) for rule in ("auto", "hierarchical DS") for one in orders
+    ]
+    said = re.search(
+        r"these are ([\d.]+) times those .*? says ([\d.]+) times, .*? ([\d.]+) times \(`auto`; of"
+        r" hierarchical Dawid–Skene ([\d.]+), ([\d.]+) and ([\d.]+)\)",
+        QUALITY.read_text(encoding="utf-8"),
+        re.DOTALL,
+    )
+    assert said is not None
+    assert [float(one) for one in said.groups()] == [wanted[n] for n in (0, 1, 2, 3, 4, 5)]
+
+
+def test_what_levels_are_worth_on_thinned_sets_is_as_the_page_of_its_command_has_it() -> None:
+    text = QUALITY.read_text(encoding="utf-8")
+    said = re.findall(r"(\.\d{3}) → (\.\d{3})", text)
+    wanted = []
+    for left in ("2 labels a task", "3 labels a task", "half of the workers", "150 tasks"):
+        row = row_of("calibration.md", f"mean of 20 sets with {left} left")
+        cells = (row[f"hierarchical DS, gold{more}"] for more in (", not in levels", ""))
+        wanted.append(tuple(cell.split(" / ")[0].removeprefix("0") for cell in cells))
+    assert said == wanted
+
+
+def test_how_far_the_pool_is_behind_the_vote_in_crowds_that_hardly_know_is_as_measured() -> None:
+    """In all crowds whose labels are a tenth or a fifth better than a guess: a point and a half, or four."""
+    heads, *rows = pages_module().cells_of("weak_crowds.md")
+    right = {(row[0], row[1], row[3]): float(row[heads.index("right")].split()[0]) for row in rows}
+    behind = {
+        (crowd, skill): right[crowd, skill, "MV"] - right[crowd, skill, "auto"]
+        for crowd in ("2 classes", "3 classes", "5 classes")
+        for skill in ("0.1", "0.2")
+    }
+    assert behind.pop(("3 classes", "0.1")) == pytest.approx(0.04, abs=0.005)
+    assert max(behind.values()) <= 0.015
+
+
+def test_the_page_of_the_holdout_says_how_large_its_noise_is_and_what_settings_refuse() -> None:
+    text = (ROOT / "docs" / "how-to" / "holdout.md").read_text(encoding="utf-8")
+    assert f"standard deviation of {sizing.COMPARISON**0.5:.1f} `sigma`" in text
+    assert (
+        3 * sizing.COMPARISON**0.5 / 20 < 1
+    )  # of a twentieth of the threshold three deviations fit
+    assert GateSettings(threshold=0.1, sigma=0.09).sigma == 0.09
+    with pytest.raises(ValueError, match="sigma must be below threshold"):
+        GateSettings(threshold=0.1, sigma=0.1)
+
+
+def test_the_numbers_of_aggregators_and_of_crowd_kits_classes_are_those_there_are() -> None:
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "crowd-kit.md").read_text(encoding="utf-8")
+    assert "Thirteen aggregators, each with its posterior, and `auto`" in index
+    assert len(AGGREGATORS) == 13 + 1
+    assert "[eleven classes](docs/how-to/crowd-kit.md)" in readme
+    assert len(crowdkit.__all__) == 11
+    first = page.split("```", 1)[0]
+    assert set(re.findall(r"`(\w+)`", first)) == set(crowdkit.__all__)

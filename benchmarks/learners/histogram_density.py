@@ -15,8 +15,9 @@ from scipy.stats import beta
 
 from benchmarks.publish import publish
 from learners.private.histogram import density_of
-from learners.selection.histogram_width import HistogramValidation, histogram_query, noisiest
+from learners.selection.histogram_width import HistogramValidation, histogram_query
 from learners.selection.per_candidate import PerWidthValidation
+from learners.selection.public_split import noisiest
 from privacy import Noise, Query
 from tests.learners.scripted_noise import SeededNoise
 
@@ -43,7 +44,7 @@ def split_budget(query: Query, epsilon: float, noise: Noise) -> dict[str, Any]:
     share = HistogramValidation(CANDIDATES, epsilon / len(CANDIDATES), epsilon, 0.0, 1.0)
     n_validation = int(query.value["validation"].sum())
     score, _ = share.scores(query, noise)
-    chosen = noisiest(score, 2 * 2 * max(CANDIDATES) / n_validation / epsilon, noise)
+    chosen = noisiest(score, 2 * max(CANDIDATES) / n_validation, epsilon, noise)
     released: dict[str, Any] = share.release(query, chosen, noise)
     return released
 

@@ -14,8 +14,11 @@ from matplotlib.figure import Figure
 from benchmarks.privacy.paper_rule import paper_scale
 from benchmarks.publish import publish
 from privacy import LatticeLaplace, project_to_simplex
-from privacy.mechanisms.dirichlet import largest_clamp_scale, largest_scale
-from privacy.mechanisms.dirichlet_pairs import expected_distortion
+from privacy.mechanisms.dirichlet_pairs import (
+    expected_distortion,
+    largest_clamp_scale,
+    largest_scale,
+)
 from privacy.mechanisms.gaussian import DiscreteGaussian
 
 TASKS, EPSILON, DELTA, REPEATS = 1000, 0.05, 0.05, 2000

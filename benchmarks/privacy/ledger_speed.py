@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.publish import publish
-from flows.spending.account import KEY as KEY_FILE
-from flows.spending.account import LEDGER
+from flows.files import KEY as KEY_FILE
+from flows.files import LEDGER
 from privacy import LatticeLaplace, Ledger, Query, Unit, plan
 from privacy.accounting import event_json
 from privacy.ledger.ledger import store_at

@@ -167,21 +167,27 @@ def settled(crowds: Iterable[Crowd]) -> RightnessPrior:
 
 
 def by_gold(
-    crowd: Crowd, rule: str, prior: RightnessPrior, n_draws: int, *, in_levels: bool = True
+    crowd: Crowd,
+    rule: str,
+    prior: RightnessPrior,
+    n_draws: int,
+    *,
+    in_levels: bool = True,
+    n_gold: int = N_GOLD,
 ) -> Score:
-    """With gold: 100 random tasks (half of them, if there are fewer than 200), the others to judge."""
+    """With gold: random tasks (half of them, if there are fewer than twice as many), the others to judge."""
 
     def judged(some: np.ndarray, others: np.ndarray) -> Score:
         found = calibrate_support(crowd.support[rule], some, prior=prior, in_levels=in_levels)
         return score(found.confidence[others], found.label[others] == crowd.gold[others])
 
-    return mean_of(judged(*drawn(crowd.gold, seed)) for seed in range(n_draws))
+    return mean_of(judged(*drawn(crowd.gold, seed, n_gold)) for seed in range(n_draws))
 
 
-def drawn(gold: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def drawn(gold: np.ndarray, seed: int, n_gold: int = N_GOLD) -> tuple[np.ndarray, np.ndarray]:
     """The gold that is given, and the tasks that judge."""
     known = np.random.default_rng(seed).permutation(np.flatnonzero(gold >= 0))
-    n_given = min(N_GOLD, len(known) // 2)
+    n_given = min(n_gold, len(known) // 2)
     some = np.full(len(gold), -1)
     some[known[:n_given]] = gold[known[:n_given]]
     return some, known[n_given:]
@@ -306,6 +312,10 @@ def measured(crowd: Crowd, prior: RightnessPrior, n_draws: int) -> dict[str, Sco
     return {
         **{f"{rule}, before": before(crowd, rule) for rule in RULES},
         **{f"{rule}, gold": by_gold(crowd, rule, prior, n_draws) for rule in MODELS},
+        **{
+            f"{rule}, {MIN_GOLD} gold": by_gold(crowd, rule, prior, n_draws, n_gold=MIN_GOLD)
+            for rule in MODELS
+        },
         NOT_IN_LEVELS: by_gold(crowd, SHOWN, prior, n_draws, in_levels=False),
         **{f"{rule}, no gold": without_gold(crowd, rule, prior) for rule in MODELS},
         "one temperature, gold": one_temperature(crowd, SHOWN, n_draws),
@@ -435,11 +445,12 @@ NOTE = (
     "Expected calibration error (15 bins of equal width) / Brier score of the probability that the "
     "consensus label is right. Before: the aggregator's posterior. Gold: `calibrate` with {n_gold} "
     "random gold tasks, or half where there are fewer than 200, judged on the others, mean of {n_draws}"
-    " draws; under {least} gold tasks nothing is fitted to them. No gold: `calibrate` from labels "
-    "alone, judged on all gold tasks. Every constant that is settled (coefficients, spreads) is settled"
-    " on the sets of the other families; the form of the regression, its caps (.97 on the model's own "
-    "confidence, .4 on shared errors), the power of the mixture, that of chance in the votes and the "
-    "number of levels were chosen with all of them in view. Panels: six models without people, one vote"
+    " draws; {least} gold: with so many, and under that nothing is fitted to them. No gold: `calibrate` "
+    "from labels alone, judged on all gold tasks. Every constant that is settled (coefficients, spreads)"
+    " is settled on the sets of the other families; the form of the regression, its caps (.97 on the "
+    "model's own confidence, .4 on shared errors), the power of the mixture, that of chance in the "
+    "votes, the number of levels and the least number of gold tasks were chosen with all of them in "
+    "view. Panels: six models without people, one vote"
     " together, the majority of people as gold; the coefficients took no part of them. Floor: what a "
     "perfectly calibrated confidence has on as many judging tasks. Two numbers unknown: what the same "
     "gold tasks leave where the truth is drawn from the confidence that all gold gives, and that curve "

@@ -14,9 +14,10 @@ import numpy as np
 
 from benchmarks.publish import publish
 from benchmarks.quality.dependence import PANELS, panel_of
+from flows.stages.learning.task_voices import MIN_TRUTHS
 from learners import read_by_gold
 from quality import CrowdLabels, auto, calibrate, dependent_groups, encode
-from quality.confidence import MIN_GOLD, calibration_error
+from quality.confidence import calibration_error
 
 N_GOLD, N_TASKS = 100, 1_000
 FEW = 3  # models of the smaller panels
@@ -95,7 +96,7 @@ def measure(panel: Judged, n_draws: int) -> tuple[float, list[list[float]]]:
     best = max(float(np.mean(answers[known, judge] == gold[known])) for judge in judges)
     for seed in range(n_draws):
         order = np.random.default_rng(seed).permutation(known)
-        n_given = min(N_GOLD, max(MIN_GOLD, len(known) // 2))
+        n_given = min(N_GOLD, max(MIN_TRUTHS, len(known) // 2))
         some = np.full(len(gold), -1)
         some[order[:n_given]] = gold[order[:n_given]]
         read = read_by_gold(answers, posterior, some, rng=np.random.default_rng(0)).probabilities
@@ -144,7 +145,7 @@ def main() -> None:
 
 NOTE = (
     "Per cent right, and expected calibration error of the confidence (15 bins), of the gold tasks that "
-    f"were not given; {N_GOLD} random ones are, or half of them, {MIN_GOLD} at least, where there are "
+    f"were not given; {N_GOLD} random ones are, or half of them, {MIN_TRUTHS} at least, where there are "
     "fewer than 200. Mean over panels and draws of gold, and half-width of its 95 % interval, as if draws "
     "were apart. Consensus: `auto`, the default of a run, and `calibrate` with the same gold, one vote "
     "for the panel. Read: `read_by_gold` of the same consensus, as a run reads a panel of models alone, "

@@ -56,7 +56,6 @@ JSON_LISTS = "--json lists them all"
 AGAIN_SECONDS = 0.05  # before a signal that was lost comes again
 N_OBJECTS = 1_000_000  # new ones before the collector runs
 LIVE = {"distributed", "prefect"}  # they have threads, for which an ordinary exit waits
-
 DAY = (
     "import", "check", "init", "run", "runs", "report", "compare", "workers", "aggregate",
     "agreement", "multilabel", "rank", "gate", "watch", "block", "repost", "budget", "plan", "serve",
@@ -269,11 +268,13 @@ def mistakes() -> Iterator[None]:
         print(f"crowdassay: {printable(sentence(error), keep=NEWLINE)}", file=sys.stderr)
         raise typer.Exit(MISTAKE) from None
     except KeyboardInterrupt:
-        print(
-            "crowdassay: stopped; a run goes on from its last whole stage with --resume",
-            file=sys.stderr,
-        )
+        print(_stopped(), file=sys.stderr)
         raise typer.Exit(STOPPED) from None
+
+
+def _stopped(by: str = "") -> str:
+    runs = sys.argv[1:2] in (["run"], ["demo"], ["serve"])  # nothing else has stages
+    return f"crowdassay: stopped{by}{f'; {GOES_ON}' * runs}"
 
 
 def refuse_dropped(context: typer.Context, names: Collection[str], why: str) -> None:
@@ -450,8 +451,7 @@ def _run_command() -> None:
         if not _Terminated.came:
             raise
     if _Terminated.came:
-        by = signal.Signals(_Terminated.came).name
-        print(f"crowdassay: stopped by {by}; {GOES_ON}", file=sys.stderr)
+        print(_stopped(f" by {signal.Signals(_Terminated.came).name}"), file=sys.stderr)
         raise SystemExit(128 + _Terminated.came)
 
 

@@ -222,8 +222,14 @@ def _span(bounds: tuple[float | None, float | None]) -> str:
 
 
 def _factor(epsilon: float) -> str:
-    """Return the factor by which a price can change odds: e to the epsilon, two digits, rounded up."""
-    factor = Context(prec=2, rounding=ROUND_CEILING).create_decimal(Decimal(repr(epsilon)).exp())
+    """Return the factor by which a price can change odds: e to the epsilon, two digits, rounded up.
+
+    Beyond what decimals hold, at an epsilon of some two million, it is ∞: a price is whatever was set.
+    """
+    context = Context(prec=2, rounding=ROUND_CEILING, traps=[])
+    factor = context.create_decimal(Decimal(repr(epsilon)).exp(Context(traps=[])))
+    if factor.is_infinite():
+        return "∞"
     return f"{factor:.1e}" if factor >= 10_000 else f"{float(factor):,g}"
 
 

@@ -136,7 +136,7 @@ class InputSettings(Section):
     @model_validator(mode="after")
     def _embeddings_are_of_tasks(self) -> InputSettings:
         if self.embeddings is not None and self.embeddings.suffix.lower() != ".npy":
-            raise ValueError(f"embeddings must be a file .npy, got {self.embeddings.name}")
+            raise ValueError(f"embeddings must be a file .npy, got {self.embeddings.name!r}")
         if self.embeddings is not None and not self.tasks:
             raise ValueError("embeddings needs tasks, the tables whose rows they are of")
         return self

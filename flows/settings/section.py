@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import ast
 import inspect
+from collections.abc import Iterable
 from functools import cache
 from itertools import pairwise
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
 
 __all__ = [
     "EngineError", "Positive", "Section", "SettingsError", "Share", "key_sentences", "section_of",
@@ -43,10 +46,31 @@ class Section(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _truth_is_no_number(cls, value: Any, info: ValidationInfo) -> Any:
-        field = cls.model_fields[str(info.field_name)]
-        if isinstance(value, bool) and field.annotation is not bool:
+        """Refuse a truth value for a number, and a blank path, which would be the settings' own folder."""
+        annotation = cls.model_fields[str(info.field_name)].annotation
+        if isinstance(value, bool) and annotation is not bool:
             raise ValueError("input should not be true or false")
+        if Path in (annotation, *get_args(annotation)) and any(map(_is_no_path, _each(value))):
+            if isinstance(value, str):
+                raise PydanticCustomError("path_type", "must be a path")  # as for another type
+            raise ValueError("must be a list of paths, none of them blank")
         return value
+
+    @field_validator("*", mode="after")
+    @classmethod
+    def _text_says_something(cls, value: Any, info: ValidationInfo) -> Any:
+        says_nothing = isinstance(value, str) and (not value or "\0" in value)
+        if says_nothing and info.field_name != "sep":  # which has a rule of its own
+            raise ValueError("must be a text that is not empty and holds no NUL")
+        return value
+
+
+def _each(value: Any) -> Iterable[Any]:
+    return value if isinstance(value, list | tuple) else (value,)
+
+
+def _is_no_path(value: Any) -> bool:
+    return isinstance(value, str) and (not value.strip() or "\0" in value)
 
 
 @cache

@@ -99,6 +99,11 @@ class ConsensusSettings(Section):
 
     @model_validator(mode="after")
     def _aggregator_takes_the_keys(self) -> ConsensusSettings:
+        if self.smoothing is not None and not 1e-100 <= self.smoothing <= 1e100:
+            raise ValueError(
+                f"smoothing must be from 1e-100 to 1e+100, got {self.smoothing:g}: beyond that counts "
+                "vanish in it, or it in them"
+            )
         if self.aggregator is not None:
             check_keys(self.aggregator, self.keys)
         return self
@@ -178,7 +183,7 @@ class TopicsSettings(Section):
 
 
 class EngineSettings(Section):
-    """The place where a label table larger than memory is processed, in shards of some millions of labels.
+    """The place where a Parquet label table larger than memory is processed, in shards of millions of labels.
 
     `memory_gb` limits the memory for labels, in 1e9 bytes: of the process that reads them, and of all
     workers together. `workers` are threads of this process, or processes of the Dask cluster that is
@@ -203,7 +208,7 @@ class EngineSettings(Section):
     """Address of a folder, s3://crowd/work for one, where workers that lack the run folder find its files."""
     shard_labels: Annotated[int, Field(ge=1)] = 5_000_000
     """Labels of a shard."""
-    memory_gb: Annotated[float, Field(ge=0.1, allow_inf_nan=False)] = 2.0
+    memory_gb: Annotated[float, Field(ge=0.1, le=1e6)] = 2.0
     """Memory for labels, and for reading tasks, in 1e9 bytes."""
     checkpoint_every: Annotated[int, Field(ge=1)] = 10
     """Maximal number of iterations that a killed run loses."""

@@ -223,7 +223,7 @@ def _raise_budget(ledger: Ledger, dataset: str, epsilon: float) -> None:
     budget = ledger.statement(dataset, entries=0).budget
     if not budget.epsilon < epsilon < math.inf:
         raise LedgerError(
-            f"--raise-to must be above the budget of {dataset!r}, which is epsilon "
+            f"--raise-to must be finite, and above the budget of {dataset!r}, which is epsilon "
             f"{price_text(budget.epsilon)}, got {epsilon}"
         )
     ledger.change_budget(dataset, epsilon=epsilon, delta=float(budget.delta))

@@ -225,7 +225,8 @@ def _year_words(one: Granularity | None, found: dict[str, Any], runs_a_year: flo
     """Return a phrase for what a calendar year costs under keys of one granularity, if there is one."""
     unknown = any("epsilon" not in part for part in found["parts"])
     apart = " (without the gate, whose price depends on the number of labelled tasks)"
-    pays = f"what is left of the budget pays for {found['affordable']:,} publications"
+    n_paid = found["affordable"]
+    pays = f"what is left of the budget pays for {n_paid:,} publication{'s' * (n_paid != 1)}"
     pays += apart if unknown else ""
     if one is None:
         return f"{pays}, which is less than one a year"

@@ -55,6 +55,7 @@ N_LOOKS = 8  # at the names of so many tasks that lie anywhere
 MODELS_ALONE = (
     "all workers are models, and no label shows their common errors; 50 to 100 gold tasks can"
 )
+CONFIDENCES = ("labels", "model", "regression", "by_class")  # what confidence is a mixture of
 NOT_ANEW = "no fit is begun anew to compare with: on shards that would cost what going on saves"
 
 
@@ -217,7 +218,7 @@ def _confidence_facts(
             "evidence": sure.evidence,
             "n_gold": sure.n_gold,
             "levels": sure.levels.tolist(),
-            "weights": dict(zip(("model", "regression", "by_class"), sure.weights, strict=True)),
+            "weights": dict(zip(CONFIDENCES, sure.weights, strict=True)),
             "shared_errors": sure.shared,
             "beyond_chance": sure.beyond_chance,
             "hardly_known": sure.hardly_known,

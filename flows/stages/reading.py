@@ -115,7 +115,8 @@ def _read_and_check(run: Run) -> str:
         else:
             crowd, shards = _read_shards(run, sources, engine)
             labels = crowd.labels
-            counts, where = {"n_labels": shards.n_labels}, f", in {len(shards.paths):,} shards"
+            counts, n_shards = {"n_labels": shards.n_labels}, len(shards.paths)
+            where = f", in {n_shards:,} shard{'s' * (n_shards != 1)}"
     refuse_other_features(settings.report, () if crowd.tasks is None else crowd.tasks.feature_names)
     if crowd.answers is None:
         check_classes(

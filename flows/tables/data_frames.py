@@ -12,7 +12,8 @@ Arrow is loaded here; pandas and Polars are loaded when a table is asked for as 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from html import escape
 from importlib import import_module
@@ -128,7 +129,7 @@ def frame_table(frame: Frame, names: Mapping[str, str], *, what: str) -> pa.Tabl
     Raises
     ------
     TableError
-        If it is no table, a column is missing or there twice, or a column mixes types.
+        If it is no table, a column is missing, two columns have one name, or a column mixes types.
 
     Examples
     --------
@@ -140,18 +141,26 @@ def frame_table(frame: Frame, names: Mapping[str, str], *, what: str) -> pa.Tabl
     worker: [["ann"]]
     task: [[7]]
     """
+    columns = getattr(frame, "columns", ())
+    if hasattr(columns, "duplicated"):  # pandas, whose words for it are no sentence
+        _refuse_same_names(columns, what)
     try:
         table = _as_arrow(frame)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+    except UnicodeEncodeError:
         raise TableError(
-            f"{what}: every column must hold values of one type, all text or all numbers; convert the "
-            "mixed ones first, as in frame.astype({'label': str})"
+            f"{what}: every text must be Unicode without lone surrogates; decode it again"
+        ) from None
+    except (pa.ArrowException, OverflowError, TypeError):
+        raise TableError(
+            f"{what}: columns must be of one length, and each must hold values of one type, all text or all "
+            "numbers of at most 64 bits; convert the others first, as in frame.astype({'label': str})"
         ) from None
     if table is None:
         raise TableError(
             f"{what} must be a path, a data frame of pandas or Polars, an Arrow table, a mapping of "
             f"columns or a list of rows, got {type(frame).__name__}"
         )
+    _refuse_same_names(table.column_names, what)
     found = list(map(str, table.column_names))
     for ours, theirs in names.items():
         if found.count(theirs) != 1:
@@ -284,6 +293,16 @@ def _text(array: np.ndarray) -> np.ndarray:
     return np.asarray(array) if array.dtype.kind in "biufU" else array.astype(np.str_)
 
 
+def _refuse_same_names(names: Iterable[Any], what: str) -> None:
+    """Raise TableError where two columns have one name, which Arrow would refuse in words of its own."""
+    same = [name for name, n in Counter(map(str, names)).items() if n > 1]
+    if same:
+        raise TableError(
+            f"{what} must have columns of different names, and several are called {same[0]!r}; rename or "
+            "leave out all but one"
+        )
+
+
 def _as_arrow(frame: Frame) -> pa.Table | None:
     """Return a user's data frame as Arrow; None for what is no table."""
     if isinstance(frame, pa.Table):
@@ -302,6 +321,8 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return a column without Arrow's dictionary; NaN is a missing value."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
+    if pa.types.is_float16(column.type):  # which Arrow rounds to nothing
+        column = column.cast(pa.float32())
     if pa.types.is_floating(column.type):
         column = pc.if_else(pc.is_nan(column), None, column)
         whole = pc.and_(pc.equal(column, pc.round(column)), pc.less(pc.abs(column), 2.0**53))

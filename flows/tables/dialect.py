@@ -44,6 +44,9 @@ NO_TEXT = {  # how files begin that are no text, with what they are and how thei
     b"\x04\x22\x4d\x18": ("compressed by lz4", "unpack it first"),
     b"PK\x03\x04": ("a workbook or a zip archive", "name it *.xlsx, or unpack it first"),
     b"PAR1": ("Parquet", "name it *.parquet"),
+    b"SQLite format 3\0": ("a SQLite database", "write the table that is meant to a CSV file"),
+    b"ARROW1": ("Arrow's file format", "write it as Parquet or CSV"),
+    b"%PDF": ("a PDF", "name the table that it was made from"),
     b'{"': ("JSON", "name it *.json"),
     b'[{"': ("JSON", "name it *.json"),
 }

@@ -285,8 +285,8 @@ class Simulation:
 
     def step(self, n: int = 1) -> None:
         """Make `n` steps; after a change of elements or messages from time 0."""
-        if not n >= 0:
-            raise ValueError(f"n must be >= 0, got n={n}")
+        if not (n >= 0 and n % 1 == 0):
+            raise ValueError(f"n must be a whole number >= 0, got n={n}")
         world = self._ready()
         clock = self._clock
         if not clock.blocks and not self._graphs:

@@ -7,6 +7,7 @@ array([0, 1])
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -284,6 +285,8 @@ class RelevanceVectorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
             raise ValueError(
                 "kernel must be computed from rows, got kernel='precomputed'; pass a name or a function"
             )
+        if not (self.gamma is None or self.gamma > 0):
+            raise ValueError(f"gamma must be > 0 or None, got gamma={self.gamma}")
         kernel = self._kernel(x, x[rows])
         with np.errstate(over="ignore", invalid="ignore"):
             if not np.square(kernel).sum() < np.inf:
@@ -344,8 +347,10 @@ class RelevanceVectorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
                     f"more than {MAX_ROWS} rows need n_landmarks, got {n} rows: pass n_landmarks=500, say"
                 )
             return np.arange(n)
-        if not 1 <= self.n_landmarks <= n:
-            raise ValueError(f"n_landmarks must be from 1 to {n}, got {self.n_landmarks}")
+        if not (isinstance(self.n_landmarks, Integral) and 1 <= self.n_landmarks <= n):
+            raise ValueError(
+                f"n_landmarks must be a whole number from 1 to {n}, got {self.n_landmarks!r}"
+            )
         rng = np.random.default_rng(self.random_state)
         return np.sort(rng.choice(n, self.n_landmarks, replace=False))
 

@@ -6,6 +6,7 @@
 """
 
 import math
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from numbers import Integral, Real
 from typing import Any, Literal, TypeAlias
@@ -28,6 +29,7 @@ __all__ = ["PotentialSVC", "PotentialSVR"]
 Proximity: TypeAlias = Callable[..., Float[np.ndarray, "rows columns"]]
 Formulation: TypeAlias = Literal["sparse", "box", "ridge"]
 
+MAX_DOUBLE = int(sys.float_info.max)
 FORMULATIONS = ("sparse", "box", "ridge")
 SELECTIONS = ("random", "kmeans++")
 FEW = 300  # landmarks by default
@@ -96,8 +98,11 @@ class _PotentialMachine(BaseEstimator):  # type: ignore[misc]
                 f"landmark_selection must be one of {SELECTIONS}, got {self.landmark_selection!r}"
             )
         for name in ("epsilon", "C", "rho", "tol"):
-            if not isinstance(value := getattr(self, name), Real):
-                raise ValueError(f"{name} must be a number, got {name}={value!r}")
+            value = getattr(self, name)
+            if not isinstance(value, Real) or (isinstance(value, Integral) and value > MAX_DOUBLE):
+                raise ValueError(
+                    f"{name} must be a number that a double holds, got {name}={value!r}"
+                )
         if not (0 <= self.epsilon < math.inf and self.C > 0 and 1 <= self.rho < math.inf):
             raise ValueError(
                 "epsilon must be >= 0, C > 0 and rho >= 1, "

@@ -208,9 +208,9 @@ def auto(
     -----
     **Guarantees.** Every label of a task with two or more, by a worker who gives more than one class, is
     held out once, in a table of up to `enough` of them; where all workers give one class alone, theirs
-    are. Candidates that predict alike weigh alike if workers are known; one that is clearly behind weighs
-    nothing: a weight below a millionth is none. After a first look, who is ten standard errors and .005
-    nats a label behind is: no weight is another for it on any of the large crowds tried
+    are. Candidates that predict alike weigh alike where workers are known. One that is clearly behind weighs
+    nothing: a weight below a millionth is 0, and so is that of one who is ten standard errors and .005 nats
+    a label behind after a first look, which changed no weight on any of the large crowds tried
     (``python -m benchmarks.quality.first_looks``). Without tasks of two labels the first candidate is taken.
     The result is the same on every run: nothing is drawn but what a candidate draws.
 

@@ -159,7 +159,7 @@ def fit_by_shards(
 def _fit_only(
     engine: Engine, name: str, fold: int, *, at_first: bool, begun: EMFit | None
 ) -> ShardFit:
-    """A fit of which nothing is kept."""
+    """Return a fit of which nothing is kept."""
     return fit_by_shards(engine, name, at_first=at_first, begun=begun)
 
 
@@ -338,14 +338,14 @@ def _read_only(posterior: Float64[np.ndarray, "tasks classes"]) -> np.ndarray:
 
 
 def _given_by_workers(shard: LabelShard, _: None) -> Sums:
-    """How often each worker gives each class."""
+    """Return how often each worker gives each class."""
     cell = shard.worker.astype(np.int64) * shard.n_classes + shard.label
     counts = np.bincount(cell, minlength=shard.n_workers * shard.n_classes)
     return (counts.reshape(shard.n_workers, shard.n_classes),)
 
 
 def _fold_sizes(shard: LabelShard, dealing: Dealing) -> Sums:
-    """Labels of a shard that each fold has."""
+    """Return the number of a shard's labels that each fold has."""
     fold = dealing.fold(shard)
     return (np.bincount(fold[fold >= 0], minlength=dealing.n_folds),)
 
@@ -376,7 +376,7 @@ def _classes_kept(shard: LabelShard, asked: tuple[Dealing, int]) -> Sums:
 
 
 def _answers_of_workers(shard: LabelShard, asked: tuple[Posterior, Any]) -> Sums:
-    """Expected counts of each worker's labels by class and truth."""
+    """Return the expected counts of each worker's labels by class and truth."""
     posterior, belief = asked
     n_workers, n_classes = shard.n_workers, shard.n_classes
     believed, task = posterior(shard, belief), shard.task

@@ -24,6 +24,7 @@ __all__ = ["CrowdBradleyTerry", "crowd_bradley_terry"]
 START = (0.25, 0.1, 0.5)  # variances of discrimination, position and log ties before any evidence
 # what a variance of workers is believed to be, as if two workers had shown it
 SEEN, SPREAD = 2.0, 0.1
+SEEN_ITEMS, SCORE_SPREAD = 2.0, 2.0  # and the variance of scores, as if two items had shown it
 MIN_CLUSTERS = 30  # questions before their dispersion counts
 MIN_SCALE = 0.05  # a crowd of less discrimination keeps its scale
 
@@ -131,8 +132,10 @@ def crowd_bradley_terry(
     nothing else. Items without comparisons have score near 0, and the prior's variance times the
     dispersion, as all variances are.
 
-    **Limits.** The variance of the scores is learned and has no prior. From few comparisons, such as five an
-    item, it may come out as next to nothing, and then scores and their covariance are too small.
+    **Limits.** The variance of the scores is learned, with a prior that counts as two items whose scores
+    have a variance of 2: without it few comparisons may leave next to nothing, and intervals that are too
+    narrow. Of few items that are much farther apart, from few comparisons, intervals cover too little: of
+    six with a standard deviation of 2, from thirty comparisons, those of 95 % cover some 90 %.
 
     **Cost.** Two passes over the comparisons and a solution of items x items equations per iteration.
 
@@ -157,7 +160,8 @@ def crowd_bradley_terry(
     while n_iter < max_iter and not converged:
         climbed = climb_scores(rows, score, judge, 1 / spread)
         risen = climbed.score
-        spread = float((risen @ risen + np.trace(climbed.inverse)) / n_items)
+        shown = float(risen @ risen + np.trace(climbed.inverse))
+        spread = (shown + SEEN_ITEMS * SCORE_SPREAD) / (n_items + SEEN_ITEMS)
         judge, known = _judges(rows, risen, judge, centre, variance)
         scale = judge[:, 0].mean()
         if scale > MIN_SCALE:

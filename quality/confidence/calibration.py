@@ -37,7 +37,7 @@ __all__ = [
     "design", "most_likely",
 ]  # fmt: skip
 
-MIN_GOLD = 50  # gold tasks with labels from which on they are fitted to
+MIN_GOLD = 20  # gold tasks with labels from which on they are fitted to
 N_FOLDS = 5
 NEWTON_STEPS = 50
 LEAST = 1e-9
@@ -100,12 +100,12 @@ class CalibratedConfidence:
     model
         Its posterior: the same probability in the model's own eyes.
     evidence
-        "gold" if gold tasks were fitted to, "labels" if there were less than 50.
+        "gold" if gold tasks were fitted to, "labels" if there were fewer than 20.
     n_gold
         Gold tasks that were fitted to.
     weights
-        Shares in the result of the model's own confidence, of the regression, and of the regression
-        with a constant for each class; the regression alone where nothing was fitted.
+        Shares in the result of the confidence by labels alone, of the model's own, of the regression fitted
+        to gold, and of that with a constant for each class.
     shared
         How far errors are shared in this crowd: see :class:`~quality.confidence.Support`.
     beyond_chance
@@ -114,7 +114,7 @@ class CalibratedConfidence:
         What the confidence of a task without gold can be, ascending; none where no gold was fitted to, or
         no levels were asked for.
     before, after
-        Reliability on the gold tasks of `model` and of `confidence`, with at least 50 of them.
+        Reliability on the gold tasks of `model` and of `confidence`, with at least 20 of them.
     """
 
     label: Int16[np.ndarray, " tasks"]
@@ -122,7 +122,7 @@ class CalibratedConfidence:
     model: Float64[np.ndarray, " tasks"]
     evidence: Literal["gold", "labels"]
     n_gold: int
-    weights: tuple[float, float, float]
+    weights: tuple[float, float, float, float]
     shared: float
     beyond_chance: float
     levels: Float64[np.ndarray, " levels"]
@@ -209,12 +209,12 @@ def calibrate(
 ) -> CalibratedConfidence:
     """Find how far each consensus label can be believed; the posterior stays as it is.
 
-    With at least 50 gold tasks the model's own confidence, the regression, and the regression with a
+    By labels alone the regression's coefficients are those of `prior`, and it is mixed with a guess, right as
+    often as votes are for the label's class; the guess weighs more as votes agree less beyond chance. With
+    at least 20 gold tasks this confidence, the model's own, the regression fitted to gold, and that with a
     constant for each class are mixed by how well each predicts gold tasks left out. The mixture is given
     in a few levels: gold tasks part into those nearest to each other in it, as many parts as the cube
-    root of their number, and each task has the mean of the part next to it. With fewer than 50, the
-    regression's coefficients are those of `prior`, and it is mixed with a guess, right as often as votes
-    are for the label's class; the guess weighs more as votes agree less beyond chance.
+    root of their number, and each task has the mean of the part next to it.
 
     Parameters
     ----------
@@ -316,7 +316,7 @@ def calibrate_support(
         model=support.model,
         evidence="labels",
         n_gold=0,
-        weights=(0.0, 1.0, 0.0),
+        weights=(1.0, 0.0, 0.0, 0.0),
         shared=support.shared,
         beyond_chance=weight,
         levels=np.zeros(0),
@@ -327,7 +327,7 @@ def calibrate_support(
         return found
     right = support.label[known] == truth[known]
     fitted, weights, levels = _fitted(
-        support, design(support), known, right.astype(np.float64), prior, in_levels
+        found, design(support), known, right.astype(np.float64), prior, in_levels
     )
     confidence = np.where(judged, fitted, support.model)
     # one seed for every table: the intervals of a report must not change from run to run
@@ -349,30 +349,31 @@ def design(support: Support, rows: slice = EVERY) -> Float64[np.ndarray, "rows 4
 
 
 class Rows(NamedTuple):
-    """Tasks as the regressions see them: the model's own confidence, columns, and class codes."""
+    """Tasks as gold sees them: confidence by labels alone and the model's own, columns, and class codes."""
 
+    alone: np.ndarray
     own: np.ndarray
     columns: np.ndarray
     label: np.ndarray
 
     def of(self, tasks: np.ndarray) -> "Rows":
         """Return some of the rows."""
-        return Rows(self.own[tasks], self.columns[tasks], self.label[tasks])
+        return Rows(*(values[tasks] for values in self))
 
 
 def _fitted(
-    support: Support,
+    found: CalibratedConfidence,
     columns: np.ndarray,
     known: np.ndarray,
     right: np.ndarray,
     prior: RightnessPrior,
     in_levels: bool,
 ) -> tuple[
-    Float64[np.ndarray, " tasks"], tuple[float, float, float], Float64[np.ndarray, " levels"]
+    Float64[np.ndarray, " tasks"], tuple[float, float, float, float], Float64[np.ndarray, " levels"]
 ]:
     """Return each task's confidence, gold tasks' by the others of them; candidates' weights; and levels."""
-    own = np.minimum(support.model, MAX_SURE)
-    rows = Rows(own, columns, support.label.astype(np.int64))
+    own = np.minimum(found.model, MAX_SURE)
+    rows = Rows(found.confidence, own, columns, found.label.astype(np.int64))
     gold = rows.of(known)
     confidence, weights = _mixture(gold, right, rows, prior)
     levels = _levels(confidence[known]) if in_levels else np.zeros(0)
@@ -381,8 +382,8 @@ def _fitted(
         by_others, _ = _mixture(gold.of(train), right[train], gold, prior)
         of_others = _levels(by_others[train]) if in_levels else levels
         confidence[known[out]] = nearest_level(by_others[out], of_others)
-    shares = weights.tolist()
-    return confidence, (shares[0], shares[1], shares[2]), levels
+    alone, model, plain, by_class = weights.tolist()
+    return confidence, (alone, model, plain, by_class), levels
 
 
 def _levels(confidence: Float64[np.ndarray, " gold"]) -> Float64[np.ndarray, " levels"]:
@@ -392,16 +393,18 @@ def _levels(confidence: Float64[np.ndarray, " gold"]) -> Float64[np.ndarray, " l
 
 def _mixture(
     train: Rows, right: np.ndarray, asked: Rows, prior: RightnessPrior
-) -> tuple[Float64[np.ndarray, " asked"], Float64[np.ndarray, " 3"]]:
+) -> tuple[Float64[np.ndarray, " asked"], Float64[np.ndarray, " 4"]]:
     """Return the confidence of the rows asked, and the weights of the candidates that it is made of.
 
-    They weigh in proportion to a power of the likelihood of rows left out of their fits.
+    They weigh in proportion to a power of the likelihood of rows left out of their fits, the first also as
+    the least number of gold tasks to theirs: what is known before gold counts less, the more gold there is.
     """
-    left_out = np.empty((3, len(right)))
+    left_out = np.empty((4, len(right)))
     for part, out in _parts(train, prior):
         left_out[:, out] = _candidates(train.of(part), right[part], train.of(out), prior)
     log_p = (right * np.log(left_out) + (1.0 - right) * np.log1p(-left_out)).sum(axis=1)
     weights = np.exp(CAUTION * (log_p - log_p.max()))
+    weights[0] *= MIN_GOLD / len(right)
     weights /= weights.sum()
     return weights @ _candidates(train, right, asked, prior), weights
 
@@ -416,8 +419,8 @@ def _parts(rows: Rows, prior: RightnessPrior) -> Iterator[tuple[np.ndarray, np.n
 
 def _candidates(
     train: Rows, right: np.ndarray, asked: Rows, prior: RightnessPrior
-) -> Float64[np.ndarray, "3 asked"]:
-    """Return the confidence of the rows asked: the model's, the regression's, and that with classes."""
+) -> Float64[np.ndarray, "4 asked"]:
+    """Return the confidence of the rows asked: by labels alone, the model's, and the two regressions'."""
     seen, code = np.unique(train.label, return_inverse=True)  # of the others there is no evidence
     spread = np.array([*prior.spread, FIXED])
     plain = most_likely(train.columns, right, prior.mean, spread)
@@ -427,7 +430,7 @@ def _candidates(
     constant = np.zeros(int(max(seen[-1], asked.label.max(initial=0))) + 1)
     constant[seen] = by_class[4:]
     each = asked.columns @ by_class[:4] + constant[asked.label]
-    found = np.stack([asked.own, expit(asked.columns @ plain), expit(each)])
+    found = np.stack([asked.alone, asked.own, expit(asked.columns @ plain), expit(each)])
     finite: np.ndarray = np.clip(found, LEAST, 1.0 - LEAST)  # as their logarithms must be
     return finite
 

@@ -141,7 +141,7 @@ def _stands_out(
     core: list[int], table: sp.csr_matrix, shares: sp.csr_matrix, sizes: sp.csr_matrix,
     n_active: int,
 ) -> bool:  # fmt: skip
-    """Whether a group's evidence and its excess are enough."""
+    """Return whether a group's evidence and its excess are enough."""
     total, met = _inside(core, table)
     evidence = total.sum() / 2.0 / np.sqrt(max(met.sum() / 2.0, 1.0))
     least = np.sqrt(2.0 * (log_subsets(n_active, len(core)) - np.log(FALSE_ALARM)))

@@ -149,7 +149,7 @@ def bring_near(labels: CrowdLabels) -> NearTable:
 
 
 def _is_open(labels: CrowdLabels) -> bool:
-    """Whether there are many workers with a few labels each."""
+    """Return whether there are many workers with a few labels each."""
     many = labels.n_workers >= MANY_WORKERS
     return many and labels.n_labels < FEW_LABELS * labels.n_workers
 

@@ -332,7 +332,7 @@ def _search(names, known, place) -> None:
 
 @kernel(forceinline=True)
 def _is_before(known, one, names, other) -> bool:
-    """Whether a known name comes before a name; the letters that the shorter row lacks are zeros."""
+    """Return whether a known name comes before a name; the letters that the shorter row lacks are zeros."""
     shared = min(known.shape[1], names.shape[1])
     for letter in range(shared):
         if known[one, letter] != names[other, letter]:

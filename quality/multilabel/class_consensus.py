@@ -37,7 +37,7 @@ __all__ = ["MultiLabelConsensus", "multilabel_consensus"]
 # of four aggregators on 21 public sets of labels, whoever knew and whoever guessed among their workers
 CELL_PRIOR = RightnessPrior(intercept=0.75, odds=0.35, votes=0.77, shared=-2.83)
 SHARED_HALF = 0.02  # shared errors at which model and regression weigh alike: see `_calibrated`
-MIN_GOLD = 50  # cells from which on :func:`~quality.calibrate` fits to them
+MIN_GOLD = 50  # cells of known truth that are fitted to; those of a task are no independent sample
 N_FOLDS = 5  # of the gold: what a task's answers say without its truth
 # without gold a calibrated probability stays on the model's side of one half
 LEAST_SURE = 0.5 + 1e-9
@@ -254,6 +254,8 @@ def _calibrated(
         return chance, 0.0, "labels"
     # what gold alone brought in is no sample
     gold = np.where(cells.n_given > 0, cells.known, -1).astype(np.int64)
+    if np.count_nonzero(gold >= 0) < MIN_GOLD:
+        gold[:] = -1
     # cells are those that somebody gave, so that votes on them are less alike than the workers are
     support = cell_support(table, cells, chance)
     # not in levels: which classes hold is decided between two of them

@@ -167,9 +167,9 @@ def ordinal_crowd(
     Of classes without an order a shape that is learned is no worse than the crowd's confusion
     matrix, but its prior is wrong: ask :func:`~quality.order_fit`.
 
-    **Cost.** Linear in labels * classes; a worker costs a few tables of classes**2, of which each
-    thread holds one at a time. Workers hold three numbers each, and tasks a number for each class, at
-    most nine times.
+    **Cost.** Time linear in labels * classes, and a few tables of classes**2 for each worker, of which
+    each thread holds one at a time. Memory for the labels, three numbers a worker, and at most seven
+    tables of tasks by classes.
 
     References
     ----------

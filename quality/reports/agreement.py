@@ -442,5 +442,5 @@ def _about_workers(shard: LabelShard, parameters: tuple[np.ndarray, Posterior, A
 
 
 def _count(shard: LabelShard, chosen: Bool[np.ndarray, " labels"]) -> Int64[np.ndarray, " workers"]:
-    """How many of the rows chosen are each worker's."""
+    """Return how many of the rows chosen are each worker's."""
     return np.bincount(shard.worker[chosen], minlength=shard.n_workers)

@@ -149,7 +149,7 @@ def plan_labels(
 def _some_confusion(
     labels: CrowdLabels, posterior: np.ndarray
 ) -> Float64[np.ndarray, "workers classes classes"]:
-    """Everybody is as good as the crowd on average, as far as the posterior says."""
+    """Return matrices of workers who are all as good as the posterior says that the crowd is."""
     if labels.n_classes == 1:
         return np.ones((labels.n_workers, 1, 1))
     right = posterior[labels.task, labels.label].mean() if labels.n_labels else 1.0
@@ -160,7 +160,7 @@ def _greedy(
     labels: CrowdLabels, posterior: np.ndarray, entropy: np.ndarray, confusion: np.ndarray,
     capacity: np.ndarray, budget: int, per_task: int,
 ) -> list[tuple[int, int, float]]:  # fmt: skip
-    """Task, worker and gain of the best pair that is left, again and again."""
+    """Return task, worker and gain of the best pair that is left, again and again."""
     row_entropy = posterior_entropy(confusion)
     bounds = entropy.round(DECIMALS).tolist()
     heap = [(-bound, task, UNJUDGED) for task, bound in enumerate(bounds) if bound > 0]
@@ -193,7 +193,7 @@ def _gains(
     confusion: Float[np.ndarray, "workers classes classes"],
     row_entropy: Float64[np.ndarray, "workers classes"],
 ) -> Float64[np.ndarray, " workers"]:
-    """I(truth; worker's answer | answers so far): the answer's entropy less that given the truth."""
+    """Return I(truth; worker's answer | answers so far): its entropy less that given the truth."""
     gain = -(row_entropy * joint.sum(axis=0)).sum(axis=1)
     at_once = max(CELLS // max(joint.size, 1), 1)
     for first in range(0, len(gain), at_once):
@@ -209,7 +209,7 @@ def _gains(
 def _answered(
     joint: Float64[np.ndarray, "answers classes"], confusion: Float[np.ndarray, "classes classes"]
 ) -> Float64[np.ndarray, "more_answers classes"]:
-    """The joint distribution with one worker's answer more; what cannot be is left out."""
+    """Return the joint distribution with one more answer; combinations of chance 0 are left out."""
     more = (joint[:, np.newaxis, :] * confusion.T[np.newaxis]).reshape(-1, joint.shape[1])
     possible: np.ndarray = more[more.sum(axis=1) > 0]
     return possible
@@ -219,7 +219,7 @@ def _check_plan(
     labels: CrowdLabels, confusion: np.ndarray, budget: int,
     per_worker: int | np.ndarray, per_task: int,
 ) -> Int64[np.ndarray, " workers"]:  # fmt: skip
-    """How many labels each worker may be asked for, if everything fits."""
+    """Return how many labels each worker may be asked for; raise ValueError if an argument does not fit."""
     shape = (labels.n_workers, labels.n_classes, labels.n_classes)
     if confusion.shape != shape:
         raise ValueError(f"confusion must have shape {shape}, got {confusion.shape}")

@@ -234,7 +234,7 @@ def check_posterior(
 
 
 def _margin(posterior: np.ndarray) -> Float64[np.ndarray, " tasks"]:
-    """The largest minus the second; 1 where there is but one class, 0 for ties by rounding."""
+    """Return the largest minus the second; 1 where there is but one class, 0 for ties by rounding."""
     if posterior.shape[1] == 1:
         return np.ones(len(posterior))
     second, first = np.partition(posterior, -2, axis=1)[:, -2:].T

@@ -136,7 +136,7 @@ def _deviations(
 def _medians(
     value: np.ndarray, worker: np.ndarray, n_timed: np.ndarray
 ) -> Float64[np.ndarray, " workers"]:
-    """The median of each worker's values; NaN without any."""
+    """Return the median of each worker's values; NaN without any."""
     ordered = value[np.lexsort((value, worker))]
     start = np.cumsum(n_timed) - n_timed
     median = np.full(len(n_timed), np.nan)

@@ -196,7 +196,7 @@ def report_of(
 
 
 def _only_class(labels: CrowdLabels) -> Int64[np.ndarray, " workers"]:
-    """The class that all of a worker's labels name, if they are two or more; -1 otherwise."""
+    """Return the class that all of a worker's labels name, if they are two or more; else -1."""
     only = np.full(labels.n_workers, -1)
     several = np.flatnonzero(np.diff(labels.worker_start) > 1)
     if len(several):
@@ -308,7 +308,7 @@ class _Evidence(NamedTuple):
         )  # fmt: skip
 
     def codes(self) -> Iterable[Int[np.ndarray, " workers"]]:
-        """Return what tells the evidence of two workers apart."""
+        """Return codes that differ where the evidence of two workers does."""
         return *self[:5], self.always.code, self.haste.code
 
     def behind(self, verdicts: Iterable[str], workers: Int[np.ndarray, " chosen"]) -> list[str]:
@@ -372,6 +372,6 @@ def _haste(seconds: float) -> str:
 
 
 def _ordinal(place: int) -> str:
-    """1st, 2nd, 3rd, 4th, 11th, 21st ..."""
+    """Return a place in words: 1st, 2nd, 3rd, 4th, 11th, 21st ..."""
     ending = {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")
     return f"{place}th" if place % 100 in (11, 12, 13) else f"{place}{ending}"

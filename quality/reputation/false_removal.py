@@ -127,8 +127,8 @@ def filter_dishonest(
     round, and drawn anew for those who are left when it flags nobody. The more extreme half of the
     flagged is removed, at least one, and more of them as long as those removed gave a hundredth of
     the labels left or less. The rest are judged anew: an adversary's penalty shows more clearly
-    with others gone. Who was flagged and not removed stays flagged while her p-value is no higher
-    than the highest that was flagged with her. The round that flags nobody is the last.
+    with others gone. A worker who was flagged and not removed stays flagged while her p-value
+    is no higher than the highest that was flagged with her. The round that flags nobody is the last.
 
     Parameters
     ----------
@@ -182,8 +182,8 @@ def filter_dishonest(
 
     **Cost.** A round fits the population, three passes over the labels and eight in the first. A level
     is drawn twice as a rule: some 200 honest crowds, or 10 / `false_removal_rate` if that is more, of
-    at most 500 workers with 128 labels each, however large the crowd is. About log2 of the removals
-    rounds. Tables grow with the labels, not with the number of classes.
+    at most 500 workers with 128 labels each, however large the crowd is. There are about
+    log2(removals) rounds. Tables grow with the labels, not with the number of classes.
 
     References
     ----------

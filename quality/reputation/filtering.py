@@ -467,7 +467,7 @@ def _highest_by(penalty: Penalty, state: Removals, crowd: ShrinkingCrowd) -> Hig
 
 
 def _remove_highest_level(state: Removals, crowd: ShrinkingCrowd, limit: int) -> None:
-    """The same led by levels; the semi-matching that knows them is repaired as workers go."""
+    """Remove the highest by hard level; the semi-matching that knows levels is repaired."""
     start, given = crowd.labels.task_start, crowd.labels.worker
     matching, rank, changed = DynamicMatching(crowd.labels), crowd.agreement(), None
     while len(state.removed) < limit and state.judged.any():

@@ -83,7 +83,7 @@ class Candidates:
 
     @classmethod
     def of(cls, n_classes: int) -> "Candidates":
-        """Beta distributions better than chance; guessing, mostly wrong, and half of each."""
+        """Return Beta distributions above chance, and adversaries: guessing, mostly wrong, half of each."""
         chance = max(1 / n_classes, 2 * RELIABILITY[0])  # the grid is no finer
         mean, size = (axis.ravel() for axis in np.meshgrid(chance + (1 - chance) * MEANS, SIZES))
         a, b = (mean * size)[:, None], ((1 - mean) * size)[:, None]
@@ -143,7 +143,7 @@ def fit_population(
 def step_up_ratio(
     p_value: Float64[np.ndarray, " judged"], population: HonestPopulation
 ) -> Float64[np.ndarray, " judged"]:
-    """Expected honest workers with so small a p-value over how many there are; p ascending."""
+    """Return the expected honest workers with so small a p-value over all who have; p ascending."""
     n_honest = (1 - population.adversaries) * len(p_value)
     ratio: np.ndarray = n_honest * p_value / np.arange(1, len(p_value) + 1)
     return ratio
@@ -194,7 +194,7 @@ def _kept(beta, held) -> int:
 
 @kernel(forceinline=True)  # a call would cost as much
 def _dot(one, other) -> float:
-    """Four sums at once: one alone would wait for each addition. The grid is a multiple of four."""
+    """Return the dot product of rows whose length is a multiple of four, by four sums at once."""
     a = b = c = d = 0.0
     for place in range(0, len(one), 4):
         a += one[place] * other[place]

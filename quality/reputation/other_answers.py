@@ -211,7 +211,7 @@ class Asked:
 
     @classmethod
     def everybody(cls, labels: CrowdLabels) -> "Asked":
-        """All labels of all workers; a worker's place is her code."""
+        """Return all labels of all workers; a worker's place is her code."""
         return cls(labels.worker_order, labels.worker_start)
 
     def sample(self, chosen: Int64[np.ndarray, " chosen"], most: int) -> "Asked":

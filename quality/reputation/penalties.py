@@ -389,7 +389,7 @@ def _pools(
     share: Float64[np.ndarray, " entries"],
     flow: Float64[np.ndarray, " machines"],
 ) -> tuple[Float64[np.ndarray, " machines"], bool]:
-    """Jobs per machine in the pool of each machine, and whether these are the exact loads."""
+    """Return jobs per machine in the pool of each, and whether these are the exact loads."""
     n_machines = len(flow)
     pool = connected(start, machine, share > 0, n_machines)
     home = first_givers(start, machine, share)

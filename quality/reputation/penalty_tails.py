@@ -194,7 +194,7 @@ def _normal(
     moments: Float64[np.ndarray, "chosen moments"],
     reliability: Float64[np.ndarray, " grid"],
 ) -> Float64[np.ndarray, "chosen grid"]:
-    """P(as much penalty or more) at each reliability.
+    """Return P(as much penalty or more) at each reliability.
 
     A penalty S / N is t or more where S - t N is 0 or more: a sum over tasks, taken as normal.
     """

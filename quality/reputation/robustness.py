@@ -186,7 +186,7 @@ def _richest(
 
 @kernel
 def _compare(members, taken, a, b):
-    """Below, at or above 0 as the workers of `a` not taken come before, with or after those of `b`."""
+    """Return < 0, 0 or > 0 as the untaken workers of `a` come before, with or after those of `b`."""
     i, j, most = 0, 0, members.shape[1]
     while True:
         while i < most and (members[a, i] == NOBODY or taken[members[a, i]]):

@@ -371,7 +371,7 @@ def _by_block(
 
 
 def _right_of(shard: LabelShard, asked: tuple[_Believed, _Some]) -> tuple[np.ndarray, ...]:
-    """The labels of some workers: whose, and the chance of each to be right."""
+    """Return the labels of some workers: whose, and the chance of each to be right."""
     believed, some = asked
     right = np.empty(shard.n_labels)
     ask_right(shard, TaskAnswers.of(shard), believed.log_odds, believed.prior, right)
@@ -380,7 +380,7 @@ def _right_of(shard: LabelShard, asked: tuple[_Believed, _Some]) -> tuple[np.nda
 
 
 def _others_in(shard: LabelShard, believed: _Believed) -> OtherAnswers:
-    """The chance of each answer at each label of a shard."""
+    """Return the chance of each answer at each label of a shard."""
     answers = TaskAnswers.of(shard)
     right, chance = np.empty(shard.n_labels), np.empty(int(answers.row_start[-1]))
     ask_right(shard, answers, believed.log_odds, believed.prior, right, chance)
@@ -395,7 +395,7 @@ def _moments(shard: LabelShard, asked: tuple[_Believed, _Some]) -> Sums:
 
 
 def _labels_of(shard: LabelShard, some: _Some) -> tuple[int, np.ndarray]:
-    """The shard's first task, and how many labels it has of some workers."""
+    """Return the shard's first task, and how many labels it has of some workers."""
     place = some.place[shard.worker]
     return shard.first_task, np.bincount(place[place >= 0], minlength=len(some.worker))
 
@@ -403,7 +403,7 @@ def _labels_of(shard: LabelShard, some: _Some) -> tuple[int, np.ndarray]:
 def _answers_at(
     shard: LabelShard, asked: tuple[_Believed, _Some, Sampled | None]
 ) -> tuple[np.ndarray, ...]:
-    """Some workers' labels, or a sample of them: whose, and what the others say at each."""
+    """Return some workers' labels, or a sample: whose, and what the others say at each."""
     believed, some, sampled = asked
     place = some.place[shard.worker]
     rows = np.flatnonzero(place >= 0)

@@ -147,7 +147,7 @@ class ShardedCrowd:
             tally_agreed(self._agreed, tasks, sign, held.table, self.keep)
 
     def _tasks_of(self, worker: int) -> tuple[Int32[np.ndarray, " hers"], "_TasksAtHand"]:
-        """The tasks of a worker, as places among those at hand."""
+        """Return the tasks of a worker, as places among those at hand."""
         if self._at_hand is None or not self._fetched[worker]:
             self._fetched = self._next_in_line(worker)
             parts = self._engine.map(_tasks_with, self._fetched)
@@ -179,12 +179,12 @@ class _TasksAtHand(NamedTuple):
 
 
 def _begin(shard: LabelShard, _: Any) -> Sums:
-    """Everybody's tally of shares, and number of labels."""
+    """Return everybody's tally of shares, and number of labels."""
     return *share_sums(shard, None), np.bincount(shard.worker, minlength=shard.n_workers)
 
 
 def _agreed(shard: LabelShard, keep: Bool[np.ndarray, " workers"]) -> Sums:
-    """Labels of the workers left that are their majority's."""
+    """Return the number of each remaining worker's labels that are the majority's."""
     agreed, tasks = np.zeros(shard.n_workers, np.int64), np.arange(shard.n_tasks, dtype=np.int32)
     tally_agreed(agreed, tasks, 1, shard, keep)
     return (agreed,)
@@ -193,7 +193,7 @@ def _agreed(shard: LabelShard, keep: Bool[np.ndarray, " workers"]) -> Sums:
 def _tasks_with(
     shard: LabelShard, chosen: Bool[np.ndarray, " workers"]
 ) -> tuple[LabelShard, Int64[np.ndarray, " tasks"]]:
-    """The shard's tasks that somebody chosen has labelled, with all of their labels."""
+    """Return the shard's tasks that somebody chosen has labelled, with all of their labels."""
     n_before = np.concatenate([[0], np.cumsum(chosen[shard.worker])])[shard.task_start]
     found, n_labels = np.diff(n_before) > 0, np.diff(shard.task_start)
     rows, start = np.repeat(found, n_labels), np.concatenate([[0], np.cumsum(n_labels[found])])

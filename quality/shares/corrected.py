@@ -149,7 +149,7 @@ def _beliefs(
 
 
 def _even_errors(table: Int[np.ndarray, "classes classes"]) -> Float64[np.ndarray, "truth classes"]:
-    """P(truth | consensus) where all classes err equally often, and in all ways equally often."""
+    """Return P(truth | consensus) where all classes err equally often, and in all ways."""
     n, k = table.sum(), len(table)
     wrong = (n - np.trace(table) + ERROR) / (n + 2 * ERROR)
     return np.asarray(np.where(np.eye(k) > 0, 1 - wrong, wrong / (k - 1)))
@@ -171,7 +171,7 @@ def _shrunk(
     table: Int[np.ndarray, "groups classes classes"],
     beliefs: Float64[np.ndarray, "beliefs groups classes classes"],
 ) -> tuple[Float64[np.ndarray, "groups classes"], Float64[np.ndarray, "groups classes classes"]]:
-    """Mean and covariance of the finite groups' shares, over all priors by the evidence for each."""
+    """Return mean and covariance of the finite groups' shares, priors weighed by their evidence."""
     log_evidence = [_log_evidence(table, belief) for belief in beliefs]
     weight = _normalised(np.concatenate(log_evidence))
     means, within = np.zeros((len(weight), *counts.shape)), np.zeros(table.shape)
@@ -188,7 +188,7 @@ def _log_evidence(
     table: Int[np.ndarray, "groups classes classes"],
     belief: Float64[np.ndarray, "groups classes classes"],
 ) -> Float64[np.ndarray, " strengths"]:
-    """Log probability of all groups' tables given what the consensus says, rows being Dirichlet.
+    """Return the log probability of all groups' tables given the consensus, rows being Dirichlet.
 
     For each strength of the prior. A cell without gold tasks says nothing of it.
     """
@@ -208,7 +208,7 @@ def _posterior(
     table: Int[np.ndarray, "groups classes classes"],
     prior: Float64[np.ndarray, "groups classes classes"],
 ) -> tuple[Float64[np.ndarray, "groups classes"], Float64[np.ndarray, "groups classes classes"]]:
-    """Mean and covariance of each group's shares, its gold tasks being known and the others drawn."""
+    """Return mean and covariance of each group's shares; its gold is known, other tasks are drawn."""
     chance = prior + table
     strength, unknown = chance.sum(axis=2), counts - table.sum(axis=2)
     chance /= strength[:, :, None]

@@ -126,7 +126,7 @@ def prediction_powered_infinite(
 def _moments(
     counts: Int[np.ndarray, " classes"], table: Int[np.ndarray, "classes classes"]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, int, int]:
-    """Shares of truth, of consensus and of both among gold tasks; how many gold tasks, and tasks."""
+    """Return shares of truth, consensus and both among gold tasks; the numbers of gold and tasks."""
     check_gold(counts[None], table[None])
     n, total = int(table.sum()), int(counts.sum())
     if not n >= 2:

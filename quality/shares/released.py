@@ -241,7 +241,7 @@ def _check(
 def _errors(
     wrong: float, consensus: Float[np.ndarray, " classes"], true: Float[np.ndarray, " classes"]
 ) -> Float64[np.ndarray, "classes classes"]:
-    """Covariance of one task's difference: wrong labels make the bias, the others spread as classes do."""
+    """Return the covariance of a task's difference: wrong labels make the bias, others go by shares."""
     bias = true - consensus
     too_little, too_much = np.maximum(bias, 0.0), np.maximum(-bias, 0.0)
     moved = float(too_little.sum())
@@ -263,7 +263,7 @@ def _posterior(
     unit: float,
     kurtosis: float,
 ) -> tuple[Float64[np.ndarray, " classes"], Float64[np.ndarray, "classes classes"]]:
-    """Mean and covariance of the true shares, over both models and all spreads by their evidence.
+    """Return mean and covariance of the true shares, over both models and spreads by evidence.
 
     Noise treats classes alike, so that along the axes of the sample's errors everything falls apart
     into pairs of numbers: a consensus share, and its bias.

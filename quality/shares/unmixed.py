@@ -104,7 +104,7 @@ def unmixed_shares(
 def _errors(
     true: Float64[np.ndarray, " classes"], consensus: Float64[np.ndarray, " classes"], wrong: float
 ) -> Float64[np.ndarray, "classes classes"]:
-    """P(consensus | truth), truth by rows, from both margins and the share of wrong labels."""
+    """Return P(consensus | truth), truth by rows, from both margins and the share of wrong labels."""
     too_little, too_much = np.maximum(true - consensus, 0), np.maximum(consensus - true, 0)
     moved = float(too_little.sum())
     both = np.outer(true, true)

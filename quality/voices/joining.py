@@ -125,7 +125,7 @@ def hold_labels_out(
     fit
         The aggregator of the consensus that a voice is to join.
     n_folds
-        At least 2. A task's labels go round the folds.
+        From 2 to 32,767. A task's labels go round the folds.
 
     Raises
     ------
@@ -194,10 +194,9 @@ def join_voice(
     -----
     **Guarantees.** A voice is heard only where it makes held-out labels likelier by more than
     3 standard errors; otherwise posterior, labels and ties are the consensus's own, to the byte.
-    One that says the same of every task is never heard, nor is one that renames classes, as if its columns
-    were in another order: tasks that it changes from some classes to others of them, one for each, are more
-    than those that it leaves there, by as many standard errors. No gold is used to weigh it. The result
-    is the same on every run.
+    A voice that says the same of every task is never heard. Nor is one that renames classes, as if its
+    columns were in another order: of the classes that it gives another name, one for one, more tasks change
+    than stay, by 3 standard errors. No gold is used to weigh a voice. The result is the same on every run.
 
     **Limits.** The labels held out are the crowd's: a voice that predicts mistakes which workers share
     is trusted for it. A crowd that is right less often than chance is made worse, or hears none.

@@ -109,7 +109,7 @@ def test_a_correction_whose_tables_would_be_too_large_is_left_out_with_a_word(
     monkeypatch.setattr("flows.assessment.MOST_CELLS", 3)
     left = assess(labels, **given, **NAMED)
     assert left.verdicts["class shares"].startswith(
-        "The shares of 2 classes in 1 groups are those of the"
+        "The shares of 2 classes in 1 group are those of the"
     )
     frame = left.shares.to_pandas()
     plain = assess(labels, **NAMED).shares.to_pandas()
@@ -167,6 +167,14 @@ def test_a_bad_row_is_named_in_the_callers_words(change: dict[str, object], sent
     with pytest.raises(TableError, match=sentence) as caught:
         assess(labels.assign(**change), **NAMED)
     assert ".parquet" not in str(caught.value)
+
+
+def test_a_column_of_a_type_that_no_file_holds_is_a_sentence() -> None:
+    labels, _ = crowd()
+    table = pa.Table.from_pandas(labels)
+    spans = pa.array([pa.MonthDayNano([1, 0, 0])] * len(labels))
+    with pytest.raises(TableError, match=r"labels must have columns of text, numbers, .*month_day"):
+        assess(table.append_column("span", spans), **NAMED)
 
 
 @pytest.mark.parametrize("kind", [dict, pd.Series])

@@ -15,6 +15,7 @@ from flows.cli.root import (
     Quiet,
     app,
     console,
+    counted,
     mistakes,
     refuse_dropped,
     waiting_for,
@@ -347,8 +348,8 @@ def _months_title(found: dict[str, Any]) -> str:
 def _year_title(found: dict[str, Any]) -> str:
     key = f'"{found["publication"]}"' if found["publication"] else "not given"
     return (
-        f"the publication key is {key}; what is left pays for {found['affordable']:,} publications, "
-        "each under a key of its own"
+        f"the publication key is {key}; what is left pays for "
+        f"{counted(found['affordable'], 'publication')}, each under a key of its own"
     )
 
 

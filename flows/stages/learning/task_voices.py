@@ -38,7 +38,6 @@ from quality import (
 )
 from quality.aggregation import decide
 from quality.choice import NamedAuto
-from quality.confidence import MIN_GOLD
 from quality.many_classes import NamedConsensus, needs_names
 
 __all__ = [
@@ -48,6 +47,7 @@ __all__ = [
 
 ROUNDS = 3  # of a classifier that learns from labels and the one before it
 MIN_TASKS = 50  # tasks to learn from, labelled by people
+MIN_TRUTHS = 50  # gold tasks to learn from what models answer, where only models do
 MIN_FEATURES = 8  # for duplicates: with fewer, many tasks point the same way by chance
 SHOWN = 10
 
@@ -199,7 +199,7 @@ def read_panel(
         return found, None
     judges = np.flatnonzero(np.diff(kept.worker_start) > 0)
     gold = np.where(np.diff(kept.task_start) > 0, crowd.gold_code(), -1)
-    if not np.isin(judges, crowd.model_codes()).all() or np.count_nonzero(gold >= 0) < MIN_GOLD:
+    if not np.isin(judges, crowd.model_codes()).all() or np.count_nonzero(gold >= 0) < MIN_TRUTHS:
         return found, None
     from learners import read_by_gold  # scikit-learn, for such runs alone
 

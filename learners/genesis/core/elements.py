@@ -132,10 +132,10 @@ class Tree:
             If the class is unknown, or `n` out of its range.
         """
         cls = class_named(class_name)
-        if not 1 <= n <= MAX_ROWS:
-            raise ValueError(f"n must be in [1, {MAX_ROWS}], got n={n}")
+        if not (1 <= n <= MAX_ROWS and n % 1 == 0):
+            raise ValueError(f"n must be a whole number in [1, {MAX_ROWS}], got n={n}")
         parent, name = self.place(path)
-        made = Element(name, cls, parent, n)
+        made = Element(name, cls, parent, int(n))
         parent.children[name] = made
         return made
 

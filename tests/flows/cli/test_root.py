@@ -222,12 +222,19 @@ def test_no_color_is_heeded(
     assert capsys.readouterr().out == "plain\n"
 
 
-def test_stopping_by_hand_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+GOES_ON = "; what is paid stays paid, and a run goes on from its last whole stage with --resume"
+
+
+@pytest.mark.parametrize(("command", "goes_on"), [("run", GOES_ON), ("audit", ""), ("check", "")])
+def test_stopping_by_hand_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str, goes_on: str
+) -> None:
+    """It named --resume after commands that have none."""
+    monkeypatch.setattr(sys, "argv", ["crowdassay", command])
     with pytest.raises(typer.Exit) as stopped, mistakes():
         raise KeyboardInterrupt
     assert stopped.value.exit_code == 130
-    told = capsys.readouterr().err
-    assert told == "crowdassay: stopped; a run goes on from its last whole stage with --resume\n"
+    assert capsys.readouterr().err == f"crowdassay: stopped{goes_on}\n"
 
 
 def test_a_narrow_terminal_cuts_nothing_off() -> None:
@@ -461,7 +468,7 @@ def test_a_signal_in_a_destructor_ends_the_command_as_any_other(
     assert "ignored" not in done.stderr
     if number != signal.SIGINT:
         assert done.returncode == 128 + number
-        assert done.stderr.startswith(f"crowdassay: stopped by {number.name}; ")
+        assert done.stderr.startswith(f"crowdassay: stopped by {number.name}")
     else:  # which the commands themselves turn into a sentence
         assert done.stderr.endswith("KeyboardInterrupt\n")
 

@@ -279,7 +279,7 @@ def _consensus(n_tasks: int) -> dict[str, Any]:
         "confidence": {
             "evidence": "gold",
             "n_gold": 160,
-            "weights": {"model": 0.2, "regression": 0.5, "by_class": 0.3},
+            "weights": {"labels": 0.1, "model": 0.1, "regression": 0.5, "by_class": 0.3},
             "shared_errors": 0.12,
             "before": _reliability(0.962, 0.041),
             "after": _reliability(0.939, 0.022),

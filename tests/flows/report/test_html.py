@@ -70,3 +70,12 @@ def test_a_plan_that_takes_workers_alike_says_that_it_is_the_plan(tmp_path: Path
     write_reports(folder)
     page = " ".join((folder / "report.html").read_text(encoding="utf-8").split())
     assert "whom to ask is open: the plan takes all workers to be equally reliable, because" in page
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "factor"), [(1.0, "2.8"), (20.0, "4.9e+8"), (2e6, "9.3e+868588"), (1e308, "∞")]
+)
+def test_a_price_has_a_factor_however_large(epsilon: float, factor: str) -> None:
+    """The reports of a run that had paid were refused by decimals' Overflow."""
+    shown = html._factor(epsilon)
+    assert shown == factor

@@ -119,6 +119,32 @@ def test_the_budget_names_its_unit(tmp_path: Path) -> None:
             "standardize must be false with features_private: it reads all features in the clear",
         ),
         ("name = ", "must be TOML"),
+        (
+            'name = "c"\n[input]\nlabels = ""\n',
+            "input.labels: must be a path, as in \"labels.csv\", got ''",
+        ),
+        ('state = " "\n' + MINIMAL, "state: must be a path, as in \"labels.csv\", got ' '"),
+        ('runs = "a\\u0000"\n' + MINIMAL, "runs: must be a path, as in"),
+        (MINIMAL + 'tasks = ["t.csv", ""]\n', "input.tasks: must be a list of paths, none of them"),
+        (MINIMAL + 'seconds = ""\n', "input.seconds: must be a text that is not empty"),
+        (
+            MINIMAL + 'sheet = "a\\u0000"\n',
+            "input.sheet: must be a text that is not empty and holds no",
+        ),
+        (MINIMAL + 'embeddings = "a\\nb"\n', "embeddings must be a file .npy, got 'a\\nb'"),
+        (
+            MINIMAL + "[consensus]\nsmoothing = 1e-320\n",
+            "smoothing must be from 1e-100 to 1e+100",
+        ),
+        (
+            MINIMAL + "[consensus]\nsmoothing = 1e308\n",
+            "smoothing must be from 1e-100 to 1e+100, got 1e+308",
+        ),
+        (
+            MINIMAL + "[engine]\nmemory_gb = 1e308\n",
+            "engine.memory_gb: input should be less than or equal to 1000000",
+        ),
+        (MINIMAL + "[engine]\nmemory_gb = nan\n", "engine.memory_gb: input should be"),
     ],
 )
 def test_a_mistake_is_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:

@@ -141,7 +141,9 @@ def test_a_data_set_must_be_one_of_the_ledgers(tmp_path: Path) -> None:
 @pytest.mark.parametrize("epsilon", [0.7, 1.0, -1.0, math.nan, math.inf])
 def test_a_budget_is_raised_and_nothing_else(tmp_path: Path, epsilon: float) -> None:
     toy_ledger(tmp_path)
-    with pytest.raises(LedgerError, match="--raise-to must be above the budget of 'toy'"):
+    with pytest.raises(
+        LedgerError, match="--raise-to must be finite, and above the budget of 'toy'"
+    ):
         read_statements(tmp_path, dataset="toy", raise_to=epsilon)
     with pytest.raises(LedgerError, match="--raise-to needs --dataset, one of toy"):
         read_statements(tmp_path, raise_to=2.0)

@@ -322,7 +322,7 @@ def test_the_finest_key_that_is_proposed_may_use_the_budget_up(
 def test_a_proposal_says_that_the_gate_is_left_out_where_it_is(tmp_path: Path) -> None:
     plain, learns = toy_settings(tmp_path), toy_settings(tmp_path, model=LEARNS)
     assert "without the gate" not in str(propose_key(plain))
-    assert "1 publications (without the gate, whose price" in str(propose_key(learns))
+    assert "1 publication (without the gate, whose price" in str(propose_key(learns))
 
 
 # before a run: refused, or warned of ------------------------------------------------------------

@@ -62,6 +62,12 @@ def test_numbers_that_are_not_whole_stay_as_they_are(values: list[float]) -> Non
     assert plain_table(pa.table({"x": values})).to_pydict() == {"x": values}
 
 
+def test_numbers_of_sixteen_bits_are_numbers() -> None:
+    """Arrow does not round them, and said so in words of its own."""
+    table = pa.table({"task": np.array([7, 12], dtype=np.float16)})
+    assert plain_table(table).to_pydict() == {"task": [7, 12]}
+
+
 @pytest.mark.parametrize(
     ("frame", "sentence"),
     [
@@ -70,8 +76,26 @@ def test_numbers_that_are_not_whole_stay_as_they_are(values: list[float]) -> Non
         (3, "must be a path, a data frame .* got int"),
         ([1, 2], "got list"),
         (pd.DataFrame(COLUMNS | {"label": ["cat", 3, "dog"]}), "values of one type"),
+        (pd.DataFrame(COLUMNS | {"label": pd.arrays.SparseArray([1, 0, 1])}), "convert the others"),
+        (pd.concat([pd.DataFrame(COLUMNS)] * 2, axis=1), "different names, and .* called 'who'"),
+        (pa.table([[1], [2], [3]], names=["who", "x", "x"]), "different names, and .* called 'x'"),
+        (COLUMNS | {"task": [2**70, 1, 2]}, "numbers of at most 64 bits"),
+        (COLUMNS | {"task": [1]}, "columns must be of one length"),
+        (COLUMNS | {"label": ["\ud800", "a", "b"]}, "Unicode without lone surrogates"),
     ],
-    ids=["no such column", "nothing", "a number", "numbers", "mixed"],
+    ids=[
+        "no such column",
+        "nothing",
+        "a number",
+        "numbers",
+        "mixed",
+        "sparse",
+        "pandas' names",
+        "names",
+        "huge",
+        "ragged",
+        "surrogates",
+    ],
 )
 def test_what_is_no_table_of_these_columns_is_refused(frame: Any, sentence: str) -> None:
     with pytest.raises(TableError, match=f"labels.*{sentence}") as caught:

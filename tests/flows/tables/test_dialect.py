@@ -213,6 +213,24 @@ def test_a_file_that_is_no_text_is_named_for_what_it_is(tmp_path: Path, how: str
 
 
 @pytest.mark.parametrize(
+    ("begins", "what"),
+    [
+        (b"SQLite format 3\0" + bytes(84), "a SQLite database; write the table"),
+        (b"ARROW1\0\0" + bytes(90), "Arrow's file format; write it as Parquet or CSV"),
+        (b"%PDF-1.7\n%\xe2\xe3", "a PDF; name the table"),
+    ],
+)
+def test_a_database_and_other_binary_files_are_named(
+    tmp_path: Path, begins: bytes, what: str
+) -> None:
+    """A database was read as UTF-16, and its bytes stood in the message."""
+    path = tmp_path / "labels.db"
+    path.write_bytes(begins)
+    with pytest.raises(TableError, match=f"must be CSV by its name, and is {what}"):
+        open_table(path, NEEDED)
+
+
+@pytest.mark.parametrize(
     "text", ['{"worker": "ann", "task": 1}\n', '[{"worker": "ann"}]', "PAR1..."]
 )
 def test_a_file_of_another_format_is_named_for_what_it_is(tmp_path: Path, text: str) -> None:

@@ -89,8 +89,12 @@ def test_landmarks_are_drawn_by_the_seed(rows):
 @pytest.mark.refusal
 def test_what_does_not_fit_is_refused(rows):
     x, y = rows
-    with pytest.raises(ValueError, match="n_landmarks must be from 1"):
-        RelevanceVectorClassifier(n_landmarks=121).fit(x, y)
+    for n in (121, 0, 2.5, 1e200):
+        with pytest.raises(ValueError, match="n_landmarks must be a whole number from 1"):
+            RelevanceVectorClassifier(n_landmarks=n).fit(x, y)
+    for gamma in (-1.0, 0.0, np.nan):
+        with pytest.raises(ValueError, match="gamma must be > 0 or None"):
+            RelevanceVectorClassifier("rbf", gamma=gamma).fit(x, y)
     with pytest.raises(ValueError, match="more than 2000 rows need n_landmarks"):
         RelevanceVectorClassifier().fit(np.zeros((2001, 1)), np.arange(2001) % 2)
     with pytest.raises(ValueError, match="got kernel='precomputed'"):

@@ -261,6 +261,7 @@ REFUSED = [
     ({"kernel_params": {"softening": 1e200}}, "softening must have a square"),
     ({"kernel_params": {"softening": 1e-200}}, "softening must have a square"),
     ({"C": 0.0}, "C > 0"),
+    ({"C": 10**400}, "C must be a number that a double holds"),
     ({"rho": 0.5}, "rho >= 1"),
     ({"n_landmarks": 0}, "n_landmarks must be a number >= 1"),
     ({"formulation": "ridge", "n_landmarks": 5}, "needs every row as a landmark"),

@@ -52,6 +52,17 @@ def test_a_held_out_label_is_predicted_by_the_crowd_s_share_of_right_ones() -> N
     np.testing.assert_allclose(found, expected)
 
 
+def test_a_candidate_that_is_clearly_behind_weighs_nothing_and_runs_are_the_same() -> None:
+    labels, _ = crowd()
+    found, again = auto_of_named(labels), auto_of_named(labels)
+    behind = [score for score in found.scores if score.behind > 6 * score.behind_error > 0]
+    assert behind  # exp(-6 ** 2 / 2) is below a millionth
+    assert all(score.weight == 0 for score in behind)
+    everything = np.arange(300)
+    assert found.posterior[everything].tobytes() == again.posterior[everything].tobytes()
+    assert found.scores == again.scores
+
+
 def test_groups_vote_once() -> None:
     labels, _ = crowd(7)
     groups = np.where(np.arange(10) >= 5, 0, -1)

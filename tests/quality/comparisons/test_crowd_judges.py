@@ -139,24 +139,25 @@ def test_it_takes_a_step_at_least() -> None:
         crowd_bradley_terry(crowd_of(0).table, max_iter=0)
 
 
-def test_from_few_comparisons_the_variance_of_the_scores_may_vanish() -> None:
-    """Thirty comparisons of six items whose scores have a standard deviation of one."""
-    rng, errors, claimed = np.random.default_rng(5), [], []
-    for _ in range(40):
-        score = rng.normal(size=6)
+@pytest.mark.parametrize("spread", [0.5, 1.0])
+def test_from_few_comparisons_the_variance_of_the_scores_does_not_vanish(spread: float) -> None:
+    """Thirty comparisons of six items: without a prior intervals of 95 % cover 74 % and 85 %."""
+    rng, covered = np.random.default_rng(5), []
+    pairs = np.triu_indices(6, 1)
+    for _ in range(60):
+        score = rng.normal(scale=spread, size=6)
         left = rng.integers(6, size=30)
         right = (left + rng.integers(1, 6, size=30)) % 6
         is_right = rng.random(30) > 1 / (1 + np.exp(score[right] - score[left]))
-        table = encode_comparisons(
-            rng.integers(10, size=30),
-            left,
-            right,
-            np.array(["left", "right"])[is_right.astype(int)],
+        sides = np.array(["left", "right"])[is_right.astype(int)]
+        found = crowd_bradley_terry(
+            encode_comparisons(rng.integers(5, size=30), left, right, sides)
         )
-        found = crowd_bradley_terry(table)
-        true = score[found.items] - score[found.items].mean()
-        errors.append(np.sqrt(np.mean((found.score - true) ** 2)))
-        claimed.append(np.sqrt(np.diag(found.covariance).mean()))
-    ratio = np.array(errors) / np.array(claimed)
-    assert np.median(ratio) < 1.5
-    assert ratio.max() > 3
+        if len(found.items) < 6:
+            continue
+        variance = np.diag(found.covariance)
+        error = np.sqrt(variance[:, None] + variance - 2 * found.covariance)[pairs]
+        apart = ((found.score[:, None] - found.score) - (score[:, None] - score))[pairs]
+        assert error.min() > 0.2
+        covered.append(np.mean(np.abs(apart) <= 1.96 * error))
+    assert np.mean(covered) > 0.9

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from scipy.optimize import minimize
-from scipy.special import expit
 
 from quality import (
     CrowdLabels,
@@ -125,11 +124,11 @@ def test_a_task_without_labels_keeps_the_model_s_confidence() -> None:
     assert found.confidence[0] != 0.6
 
 
-def test_fewer_than_fifty_gold_tasks_are_not_fitted_to(crowd: Crowd) -> None:
+def test_fewer_than_twenty_gold_tasks_are_not_fitted_to(crowd: Crowd) -> None:
     labels, truth = crowd
     posterior = dawid_skene(labels).posterior
     alone = calibrate(labels, posterior)
-    found = calibrate(labels, posterior, gold=some_gold(truth, 49))
+    found = calibrate(labels, posterior, gold=some_gold(truth, 19))
     assert found.evidence == "labels"
     assert (found.confidence == alone.confidence).all()
 
@@ -210,9 +209,10 @@ def test_a_prior_that_is_sure_stays(crowd: Crowd) -> None:
     support = task_support(labels, dawid_skene(labels).posterior)
     fixed = replace(PRIOR, spread=(1e-4, 1e-4, 1e-4), class_spread=1e-4)
     found = calibrate_support(support, some_gold(truth, 100), prior=fixed, in_levels=False)
-    regression = found.weights[1] + found.weights[2]
-    assert regression > 0.99
-    assert np.allclose(found.confidence, expit(design(support) @ PRIOR.mean), atol=0.02)
+    alone, own, *regressions = found.weights
+    assert alone + sum(regressions) > 0.99 > own
+    by_labels = calibrate_support(support, prior=fixed).confidence
+    assert np.allclose(found.confidence, by_labels, atol=0.02)
 
 
 @pytest.mark.parametrize(("n_gold", "n_levels"), [(50, 4), (100, 5), (600, 8)])
@@ -284,3 +284,22 @@ def test_the_confidence_in_any_label_is_that_of_the_likeliest_or_what_is_believe
 def test_a_prior_that_is_none_cannot_be_made(wrong: dict) -> None:
     with pytest.raises(ValueError, match="means must be finite and spreads > 0"):
         replace(PRIOR, **wrong)
+
+
+def test_twenty_gold_tasks_tell_that_a_crowd_of_sybils_errs() -> None:
+    """Over 20 draws of gold, the error is less than by labels alone, which believe the crowd too much."""
+    rng = np.random.default_rng(3)
+    truth = rng.integers(2, size=900)
+    assignment = regular_assignment(n_tasks=900, n_workers=30, labels_per_task=5, rng=rng)
+    found = simulate_crowd(assignment, truth, n_classes=2, adversaries={"sybils": 8}, rng=rng)
+    labels = encode(found.worker, found.task, found.label)
+    support = task_support(labels, dawid_skene(labels).posterior)
+    right = support.label == truth
+    without = calibration_error(calibrate_support(support).confidence, right)
+    errors = []
+    for _ in range(20):
+        given = rng.permutation(900)[:20]
+        gold = np.full(900, -1)
+        gold[given] = truth[given]
+        errors.append(calibration_error(calibrate_support(support, gold).confidence, right))
+    assert np.mean(errors) < 0.8 * without

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from quality import CrowdLabels, encode, pasted_answers, regular_assignment, simulate_crowd
+from quality.dependence import pasted
 
 
 def crowd_of(
@@ -103,6 +104,29 @@ def test_of_four_workers_or_fewer_nobody_is_flagged_without_a_reference(n_worker
     assert not found.share.any()
     if n_workers > 2:  # the same labels tell with the model's
         assert np.flatnonzero(pasted_answers(labels, model).flagged).tolist() == [0]
+
+
+def test_a_workers_own_label_is_not_used_to_judge_it() -> None:
+    """The chances of a label, by both answers of its task without what the label itself says of them."""
+    rng = np.random.default_rng(0)
+    labels = encode(["ann", "bob", "cy"], [1, 1, 1], [0, 1, 2], classes=range(3))
+    crowd = pasted._Crowd(labels)
+    prior = rng.dirichlet(np.ones(9)).reshape(1, 3, 3)  # of truth and source
+    found = []
+    for own in rng.dirichlet(np.ones(3), size=(2, 2)):  # of ann alone: two rows of other chances
+        alone = np.log(np.vstack([own[0], np.full((2, 3), 0.25)]))
+        together = np.log(np.vstack([own[1], np.full((2, 3), 0.5)]))
+        joint = prior * np.exp(alone.sum(axis=0))[:, np.newaxis] * np.exp(together.sum(axis=0))
+        chances = pasted._predicted(crowd, joint / joint.sum(), alone, together, np.ones((3, 3)))
+        found.append([chances[0][0], chances[1][0]])
+    np.testing.assert_allclose(found[0], found[1])
+
+
+def test_the_same_bytes_on_every_run() -> None:
+    labels, model, _ = crowd_of(7, 0.9)
+    one, other = pasted_answers(labels, model), pasted_answers(labels, model)
+    assert one.evidence.tobytes() == other.evidence.tobytes()
+    assert one.posterior.tobytes() == other.posterior.tobytes()
 
 
 def test_names_play_no_part() -> None:

@@ -335,6 +335,19 @@ def itself(shard: LabelShard, _: object) -> LabelShard:
     return shard
 
 
+@pytest.mark.parametrize("threads", [1, 2, 7])
+def test_an_engine_gives_the_same_bytes_on_any_number_of_threads(threads: int) -> None:
+    shares = np.random.default_rng(0).dirichlet(np.ones(300), size=1)[0]  # sums show their order
+    labels = encode(np.arange(300) % 7, np.arange(300), np.zeros(300, dtype=int))
+    shards = cut_labels(labels, list(range(0, 301, 20)))
+
+    def work(shard: LabelShard, parameters: np.ndarray) -> tuple[np.ndarray]:
+        return (parameters[shard.first_task : shard.first_task + shard.n_tasks].cumsum(),)
+
+    one, other = LocalEngine(shards, threads=threads), LocalEngine(shards, threads=3)
+    assert one.add_up(work, shares)[0].tobytes() == other.add_up(work, shares)[0].tobytes()
+
+
 def test_nothing_is_kept_of_a_shard_that_is_loaded(rng: np.random.Generator) -> None:
     """Three threads: the loads of one pass are as many as the shards, and begin anew in the next."""
     shards, loads = cut_labels(crowd_of(rng), range(0, 401, 50)), []

@@ -1,11 +1,13 @@
 """The test of order: what it promises, on simulated crowds and on the shared sets."""
 
+import random
 import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from benchmarks.quality.crowd_sets import read_set
 from benchmarks.quality.ordered import nominal, thresholds
@@ -32,6 +34,22 @@ def test_turning_the_order_round_turns_the_result_round(labels: CrowdLabels) -> 
     one, other = order_fit(labels), order_fit(turned)
     assert other.z[::-1] == pytest.approx(one.z, abs=1e-9)
     assert other.lift[::-1] == pytest.approx(one.lift, abs=1e-9)
+
+
+@QUICK
+@given(crowds(), st.randoms(use_true_random=False))
+def test_the_order_of_rows_and_names_of_workers_do_not_matter(
+    labels: CrowdLabels, chance: random.Random
+) -> None:
+    names, rows = [f"n{w}" for w in range(labels.n_workers)], list(range(labels.n_labels))
+    chance.shuffle(names)
+    chance.shuffle(rows)
+    other = encode(
+        np.array(names)[labels.worker[rows]], labels.tasks[labels.task[rows]],
+        labels.classes[labels.label[rows]], classes=labels.classes.tolist(),
+    )  # fmt: skip
+    assert order_fit(other).z == pytest.approx(order_fit(labels).z, abs=1e-12)
+    assert order_fit(other).lift == pytest.approx(order_fit(labels).lift, abs=1e-12)
 
 
 def slow_lift_and_z(labels: CrowdLabels) -> tuple[np.ndarray, np.ndarray]:

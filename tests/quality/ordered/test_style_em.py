@@ -1,5 +1,7 @@
 """The ordinal model: its guarantees, a slow oracle, and what it is for."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -185,6 +187,21 @@ def test_a_parameter_out_of_its_range_is_refused(knobs: dict[str, object], messa
     labels = encode(["ann", "bob"], [1, 2], ["a", "b"])
     with pytest.raises(ValueError, match=message):
         ordinal_crowd(labels, **knobs)  # type: ignore[arg-type]
+
+
+def test_memory_is_seven_tables_of_tasks_by_classes_at_most() -> None:
+    rng = np.random.default_rng(0)
+    n_tasks, n_classes = 20_000, 20
+    task = np.repeat(np.arange(n_tasks), 3)
+    truth = rng.integers(n_classes, size=n_tasks)
+    label = np.clip(truth[task] + rng.integers(-1, 2, size=len(task)), 0, n_classes - 1)
+    labels = encode((np.arange(len(task)) % 100).tolist(), task, label)
+    for more in ({}, {"gold": np.where(np.arange(n_tasks) < 50, truth, -1)}):
+        tracemalloc.start()
+        ordinal_crowd(labels, loss="absolute", max_iter=2, **more)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 7 * 8 * n_tasks * n_classes
 
 
 def test_one_class_is_certain() -> None:

@@ -289,3 +289,14 @@ def test_some_rows_of_an_element_are_not_the_element(command):
         sim.script(command)
     assert sim.le("/") == ["w"]
     assert len(sim.get("/w", "drift")) == 5
+
+
+@pytest.mark.refusal
+def test_rows_and_steps_are_whole_numbers():
+    sim = Simulation(rng=np.random.default_rng(0))
+    for n in (2.5, 0, np.nan):
+        with pytest.raises(ValueError, match=r"n must be a whole number in \[1, "):
+            sim.create("worker", "/w", n=n)
+    for n in (2.7, -1, np.inf):
+        with pytest.raises(ValueError, match="n must be a whole number >= 0"):
+            sim.step(n)
