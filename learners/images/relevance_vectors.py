@@ -7,7 +7,7 @@ array([0, 1])
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -285,8 +285,8 @@ class RelevanceVectorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
             raise ValueError(
                 "kernel must be computed from rows, got kernel='precomputed'; pass a name or a function"
             )
-        if not (self.gamma is None or self.gamma > 0):
-            raise ValueError(f"gamma must be > 0 or None, got gamma={self.gamma}")
+        if not (self.gamma is None or (isinstance(self.gamma, Real) and 0 < self.gamma < np.inf)):
+            raise ValueError(f"gamma must be > 0 or None, got gamma={self.gamma!r}")
         kernel = self._kernel(x, x[rows])
         with np.errstate(over="ignore", invalid="ignore"):
             if not np.square(kernel).sum() < np.inf:

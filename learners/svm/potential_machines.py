@@ -99,7 +99,7 @@ class _PotentialMachine(BaseEstimator):  # type: ignore[misc]
             )
         for name in ("epsilon", "C", "rho", "tol"):
             value = getattr(self, name)
-            if not isinstance(value, Real) or (isinstance(value, Integral) and value > MAX_DOUBLE):
+            if not isinstance(value, Real) or (isinstance(value, int) and value > MAX_DOUBLE):
                 raise ValueError(
                     f"{name} must be a number that a double holds, got {name}={value!r}"
                 )

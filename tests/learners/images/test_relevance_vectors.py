@@ -92,7 +92,7 @@ def test_what_does_not_fit_is_refused(rows):
     for n in (121, 0, 2.5, 1e200):
         with pytest.raises(ValueError, match="n_landmarks must be a whole number from 1"):
             RelevanceVectorClassifier(n_landmarks=n).fit(x, y)
-    for gamma in (-1.0, 0.0, np.nan):
+    for gamma in (-1.0, 0.0, np.nan, np.inf, "scale"):
         with pytest.raises(ValueError, match="gamma must be > 0 or None"):
             RelevanceVectorClassifier("rbf", gamma=gamma).fit(x, y)
     with pytest.raises(ValueError, match="more than 2000 rows need n_landmarks"):
