@@ -109,7 +109,8 @@ class CalibratedConfidence:
     shared
         How far errors are shared in this crowd: see :class:`~quality.confidence.Support`.
     beyond_chance
-        Weight of the regression, in [0, 1]; a guess has the rest. It is 1 where gold was fitted to.
+        Weight of the regression in the confidence by labels alone, in [0, 1]; a guess has the rest. It is
+        given as 1 where gold was fitted to.
     levels
         What the confidence of a task without gold can be, ascending; none where no gold was fitted to, or
         no levels were asked for.
