@@ -83,12 +83,16 @@ million statements.
 Seconds for times. Evidence for the true option grows by `base + drift x clarity` a second, for
 others by `base`, for the `favourite` option by `bias` more; it loses `leak` times itself and
 `inhibition` times the others', has `noise`, and decides at `bound` (after `deadline` the option
-ahead wins). `relative 1` lets the difference of two options decide between -bound and bound. `t0`
+ahead wins). `relative 1` lets the difference of two options decide between -bound and bound, without leak and
+inhibition. `t0`
 is added to every decision; `rt`, if not 0, stands for the whole time. With probability `lapse` the
 label is a guess. Each answer adds `fatigue`, which falls off with time constant `recovery` and
 divides the drift by 1 plus itself. `gap` is the mean pause before a task, `activity` the weight
 with which a desk draws her. She copies what she hears after `copy_time`, changes it with
 probability `slip`, and with `unasked 1` also gives labels of tasks that she was not asked for.
+
+The weight of a connection between workers, and from tasks to workers, is a probability; from a desk
+to workers it multiplies their activity; to a desk, a recorder or an aggregator it is 1.
 """
 SOURCE = re.compile(r"References\n-+\n(.*?)(?=\n\s*\n[A-Z][a-z]+\n-+|\Z)", re.DOTALL)
 

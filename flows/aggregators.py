@@ -142,7 +142,7 @@ class Chosen(Protocol):
     """The part of `ConsensusSettings` that is always read; the keys of the aggregator are read as well."""
 
     def named(self, *, sharded: bool = False) -> str:
-        """A name of the table: the settings' own, or else the default."""
+        """Return a name of the table: the settings' own, or else the default."""
 
     @property
     def use_gold(self) -> bool:

@@ -6,7 +6,7 @@
     found.save_report("report.html")
 
 It is the run of `crowdassay run`, in a folder that is gone when the call returns: nothing is released,
-nothing is kept. What is to be released, and paid for, needs a settings file and its state folder.
+nothing is kept. To release anything, and pay for it, use a settings file and its state folder.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class Assessment:
     shares
         A row per group and class: the share of the group's tasks. With a random sample of gold it is
         corrected, and `low` and `high` are the ends of its interval; else it is that of the consensus
-        labels, without an interval. So it is where groups * classes^2 exceed 10,000,000, and a verdict
-        says so.
+        labels, without an interval. The latter also holds where groups * classes^2 exceed 10,000,000, and a
+        verdict states it.
     next_labels
         A row per task, in the order in which another label would help most.
     verdicts
@@ -122,7 +122,7 @@ def assess(
     tasks
         Tasks with their group and features.
     worker, task, label
-        The names that these columns have in the data frames; a file has the names themselves.
+        The names that these columns have; a file may have the names themselves instead.
     gold_sampling
         How gold tasks came: "random" among all, "stratified" (random in each group), or "chosen".
     duplicates
@@ -175,6 +175,11 @@ def assess(
                 names = {name: columns[name] for name in needed}
                 path = _on_disk(role, frame, names, folder, types)
                 given[role] = (path,) if role == "tasks" else path
+        given["columns"] = [
+            f"{role}={name}"
+            for role, name in columns.items()
+            if isinstance(name, str) and name != role
+        ]
         settings = run_settings(
             name="assessment", seed=seed, runs=folder / "runs", state=folder / "state",
             input=given, **sections,
@@ -221,7 +226,7 @@ def _refuse_pairs(role: str, frame: Frame) -> None:
 
 
 def _unplaced(message: str) -> str:
-    """Return a message about a file that was made for a data frame as one about the data frame."""
+    """Rewrite a message about a file that was made for a data frame as one about the data frame."""
     message = message.replace(" (--duplicates first)", "")
     for role in ("labels", "gold", "tasks"):
         message = message.replace(f"{role}.parquet", role)
@@ -262,7 +267,7 @@ def _shares(
 ) -> tuple[ResultTable, str]:
     """Return the class shares of every labelled group: corrected by gold where it is a sample.
 
-    Where its tables would be too large they are not, and the second value says so.
+    Where tables would be too large they are not corrected, and the second value is the reason.
     """
     names, group = crowd.labelled_groups()
     classes = crowd.labels.classes

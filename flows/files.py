@@ -39,8 +39,8 @@ MARKS = {  # the longer first: one of UTF-32 begins as one of UTF-16 does
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # the last where `ulimit -f` bounds a file
 HEADER = 30 + 20  # bytes of an archive's entry before its array, besides its name and the padding
 PADDING, ALIGNED = 0xD935, 64  # the field's public number; bytes
-MAPPED = WeakSet[mmap.mmap]()  # files of texts that somebody still looks at
-TEXTS_AT_ONCE = 2**20  # of which there are Python objects
+MAPPED = WeakSet[mmap.mmap]()  # files whose texts are still in use
+TEXTS_AT_ONCE = 2**20  # texts that are Python objects at a time
 NO_HARD_LINKS = {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK}
 
 
@@ -182,7 +182,7 @@ def output_folder(path: Path) -> Path:
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
-        with TemporaryFile(dir=path):  # what a mount or an account allows is known only then
+        with TemporaryFile(dir=path):  # only a trial shows what a mount or an account allows
             pass
     except OSError as error:
         raise OutputError(f"{path} cannot be a folder for results: {error.strerror}") from None
@@ -252,16 +252,16 @@ def write_arrays(
 
 
 def _padding(end: int) -> bytes:
-    """Return an extra field of a header that would end there without it, so that it ends aligned."""
+    """Return the extra field of a zip header that moves its end to an aligned place."""
     size = -(end + 4) % ALIGNED
     return struct.pack("<HH", PADDING, size) + bytes(size)
 
 
 def map_texts(path: Path) -> dict[str, np.ndarray]:
-    """Return the texts among the arrays of a file of `write_arrays` without reading them.
+    """Map the texts among the arrays of a file of `write_arrays` without reading them.
 
-    A page of the file comes into memory when somebody looks at it. The arrays are read-only. Of a file
-    that is compressed there are none.
+    A page of the file comes into memory when it is read. The arrays are read-only. A compressed file gives
+    none.
 
     Examples
     --------

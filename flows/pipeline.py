@@ -167,14 +167,14 @@ def _run_anew(settings: Settings, step: Step, *, resume: bool) -> RunResult:
         raise
     closed = run.close()
     if settings.keep_runs is not None:
-        # the run is whole: what cannot be pruned, the next prune or `crowdassay prune` tells
+        # the run is whole: the next prune, or `crowdassay prune`, reports a run that cannot be removed
         with suppress(Exception):
             prune_runs(settings, settings.keep_runs, ended=closed)
     return _result(closed)
 
 
 def _leave(run: Run, stopped: BaseException, *, resumed: bool) -> None:
-    """Keep the folder of a run that stopped, unless nothing in it is whole, or of use once it is mended."""
+    """Keep the folder of a stopped run, unless it has no whole or reusable outputs."""
     if not isinstance(stopped, Exception) or str(stopped) == INTERRUPTED:
         run.stop("cancelled")
         return
@@ -191,7 +191,7 @@ def _leave(run: Run, stopped: BaseException, *, resumed: bool) -> None:
 
 
 def nothing_new(settings: Settings, *, resume: bool = False) -> RunResult | None:
-    """Return the newest complete run if another would have its inputs, settings and code version.
+    """Return the newest complete run if a new one would have its inputs, settings and code version.
 
     With `resume`, return None if a run died on these settings and inputs.
     """
@@ -205,7 +205,7 @@ def nothing_new(settings: Settings, *, resume: bool = False) -> RunResult | None
 
 
 def _result(run: Run, *, unchanged: bool = False) -> RunResult:
-    """The manifest's record of the stages, as a result."""
+    """Return the manifest's record of the stages as a result."""
     stages = run.read_json("manifest.json")["stages"]
     lines = tuple(StageLine(name, done["line"], done["seconds"]) for name, done in stages.items())
     return RunResult(run.folder, run.folder / "report.html", lines, unchanged)

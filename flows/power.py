@@ -1,4 +1,4 @@
-"""How many labels per task a campaign needs, by simulating campaigns of which everything is known.
+"""How many labels per task a campaign needs, by simulated campaigns whose truth is known.
 
 >>> found = labels_needed(Crowd(goal=0.8, tasks=60, workers=20, most=5), campaigns=2, seed=1)
 >>> [row.labels for row in found.rows]

@@ -239,7 +239,7 @@ def write_multilabels(
 def write_scripted(
     folder: Path, script: Path, *, seed: int, force: bool = False
 ) -> tuple[CrowdRecord, list[str]]:
-    """Run a script of the population simulator and write what its recorder has as a campaign.
+    """Run a script of the population simulator and write its recorder's labels as a campaign.
 
     Parameters
     ----------
@@ -309,7 +309,7 @@ def _script_text(path: Path) -> str:
 def _write_record(
     folder: Path, record: CrowdRecord, script: Path, *, seed: int, force: bool
 ) -> None:
-    """Write a recorder's labels as a campaign: names of workers say nothing of who they are."""
+    """Write a recorder's labels as a campaign; workers' names do not reveal their kind."""
     n_tasks = len(record.truth)
     classes = np.array([f"class-{code}" for code in range(int(record.options.max()))])
     tasks, workers = _names("t", n_tasks), _names("w", len(record.worker_path))
@@ -380,7 +380,7 @@ def strategies_of(given: Iterable[str]) -> dict[str, int]:
 
 
 def _names(letter: str, count: int) -> np.ndarray:
-    """t000, t001, ..., as wide as the count asks."""
+    """Return t000, t001, ..., as wide as the count asks."""
     width = len(str(count - 1))
     return np.array([f"{letter}{number:0{width}d}" for number in range(count)])
 

@@ -245,6 +245,7 @@ def _vectors(query: Query) -> tuple[np.ndarray, np.ndarray]:
         raise CountsError(
             "a correction must be of 2 classes or more, and of right and wrong labels"
         )
+    check_classes(difference.size)
     within = (difference >= -query.n) & (difference <= query.n)  # the least integer has no absolute
     if not (within.all() and sum(difference.tolist()) == 0):
         raise CountsError("a difference must add up to 0, and be at most the number of gold tasks")

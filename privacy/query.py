@@ -36,6 +36,7 @@ __all__ = [
     "check_arrays",
     "check_classes",
     "check_counts",
+    "check_drawable",
     "check_groups",
     "check_name",
     "check_releases",
@@ -414,6 +415,13 @@ def check_counts(query: Query) -> Int[np.ndarray, " classes"]:
     return counts.astype(np.int64)
 
 
+def check_drawable(query: Query) -> Int[np.ndarray, " classes"]:
+    """Return counts that noise can be drawn for; raise CountsError, before anything is paid, for too many."""
+    counts = check_counts(query)
+    check_classes(counts.size, "n_counts")
+    return counts
+
+
 def check_releases(
     releases: Int[np.ndarray, "draws classes"], n_classes: int
 ) -> Int[np.ndarray, "draws classes"]:
@@ -461,7 +469,10 @@ def task_names(tasks: Sequence[str] | np.ndarray, n: int) -> Sequence[str] | np.
         names = tuple(map(str, tasks.tolist() if isinstance(tasks, np.ndarray) else tasks))
         different = len(set(names)) == len(names)
     if len(names) != n or not different:
-        raise ValueError(f"tasks must be {n} different names, got {len(names)}")
+        several = set(np.asarray(names).tolist())
+        raise ValueError(
+            f"tasks must be {n} different names, got {len(names)}, of them {len(several)} different"
+        )
     return names
 
 

@@ -51,6 +51,7 @@ from privacy.query import (
     UnitError,
     assignment_digest,
     check_array,
+    check_classes,
     is_whole,
     task_names,
 )
@@ -262,6 +263,7 @@ class JointLatticeLaplace:
             raise CountsError("counts must be an integer array of groups and classes")
         if not counts.shape[1] >= 2:
             raise CountsError(f"counts must be of 2 classes or more, got {counts.shape[1]}")
+        check_classes(counts.shape[1])
         sizes = [sum(row) for row in counts.tolist()]  # Python integers never overflow
         if not ((counts >= 0).all() and min(sizes, default=0) >= 1 and sum(sizes) == query.n):
             raise CountsError("counts must be >= 0 and add up to the query's public n")

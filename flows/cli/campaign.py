@@ -250,7 +250,7 @@ def _names_workers(folder: Path) -> bool:
 
 
 def _of_another_version(folder: Path, lacking: Exception) -> str:
-    """Return why a finished run has no report: other code wrote it, without what today's pages read."""
+    """Return why a finished run has no report: another version wrote it, without data that the pages read."""
     from importlib.metadata import version  # for this sentence only
 
     from flows.tables import read_json
@@ -309,7 +309,7 @@ def _result(
     embedded: bool,
     resume: bool,
 ) -> RunResult:
-    """Make the run, after it is known that there is something to do."""
+    """Make the run; it is known that something is to be done."""
     from flows.pipeline import run_pipeline  # the rooms, where there is something to run
     from flows.terminal import console_step
 
@@ -341,7 +341,7 @@ def _result(
 
 
 def _of_unfinished(settings: Settings, *, resume: bool) -> str | None:
-    """Return a sentence on a run that did not end: `--resume` would go on in it, or why it does not."""
+    """Return a sentence on an unfinished run: `--resume` would go on in it, or why it would not."""
     from flows.run import (  # the rooms
         find_unfinished,
         has_digest_key,

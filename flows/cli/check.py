@@ -18,6 +18,7 @@ from flows.cli.root import (
     Force,
     Guard,
     LabelsFile,
+    Map,
     Quiet,
     Repeated,
     Sep,
@@ -66,6 +67,7 @@ def check(
     encoding: Encoding = None,
     sheet: Sheet = None,
     wide: Wide = False,
+    map_: Map = "",
     guard: Guard = False,
     json_: AsJson = False,
     force: Force = False,
@@ -85,7 +87,7 @@ def check(
         refuse_unwritten(context, outputs)
         cleaned, taken = table_files(outputs, inputs=inputs_of(labels), force=force)
         path = kept_input(labels, Path(folder))
-        reading = reading_of_options(sep, encoding, sheet, wide)
+        reading = reading_of_options(sep, encoding, sheet, wide, map_)
         opened, read_as = _opened(path, reading, Path(folder))
         print_reading([] if json_ else read_as)
         with waiting_for("faults looked for"):

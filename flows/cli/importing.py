@@ -64,7 +64,8 @@ def import_(
         str,
         typer.Option(
             "--map",
-            help="columns of a table, as in worker=annotator,task=item,label=answer; for comparisons of "
+            help="columns of a table, as in worker=annotator,task=item,label=answer, and question=COLUMN "
+            "where a row answers one of several questions; for comparisons of "
             "Label Studio keys of the data that name the items, as in left=model_a,right=model_b",
         ),
     ] = "",

@@ -14,6 +14,7 @@ from flows.choices import LABEL_COLUMNS
 from flows.cli.root import (
     Encoding,
     Force,
+    Map,
     Quiet,
     Repeated,
     Sep,
@@ -51,6 +52,10 @@ def init(
         list[Path] | None, typer.Argument(help="tables with the column task, and features")
     ] = None,
     gold: Annotated[Path | None, typer.Option(help="table with the columns task, label")] = None,
+    gold_column: Annotated[
+        str | None,
+        typer.Option(help="column of the gold table with the truth; the table may be the labels"),
+    ] = None,
     output: Annotated[Path, typer.Option(help="settings file to write")] = Path("settings.toml"),
     name: Annotated[
         str | None, typer.Option(help="the campaign's name [default: the labels' folder]")
@@ -73,16 +78,14 @@ def init(
     question: Annotated[
         str | None, typer.Option(help="of an export: the question whose answers become labels")
     ] = None,
-    map_: Annotated[
-        str, typer.Option("--map", help="columns, as in worker=annotator,task=item,label=answer")
-    ] = "",
+    map_: Map = "",
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Look at a campaign's tables and write settings that run as they are, with reasons.
 
-    An export of a platform, and a table whose columns have other names, is first made a label table
-    beside the settings.
+    An export of a platform is first made a label table beside the settings. Columns that have other names
+    are named in the settings, and their tables are read as they are.
     """
     from flows.proposal import CampaignTables, write_settings  # DuckDB, for this command only
     from flows.settings import SettingsError
@@ -94,10 +97,15 @@ def init(
                 f"init takes tables and writes settings, got {labels}, which is named as settings "
                 f"are; to run them: crowdassay run {shlex.quote(str(labels))}"
             )
-        reading = reading_of_options(sep, encoding, sheet, wide)
-        form, columns, imported = format_, map_, None
-        if form is None:
-            form, columns = ("table", map_) if map_ else _found_out(labels, reading)
+        roles = {part.partition("=")[0] for part in map_.split(",")}
+        imports = not roles.isdisjoint({"seconds", "question"})  # which settings do not map
+        form: FormatName | None = "table" if format_ is None and imports else format_
+        columns, imported = map_, None
+        reading = reading_of_options(sep, encoding, sheet, wide, "" if form else map_)
+        if form is None and not map_:
+            form, columns = _found_out(labels, reading)
+            if form == "table":
+                form, reading = None, reading_of_options(sep, encoding, sheet, wide, columns)
         if form is None and question is not None:
             raise SettingsError(
                 f"--question is of an export with several, got {question!r} for {labels}, which is read as a "
@@ -111,7 +119,7 @@ def init(
             labels = imported.path
             reading = reading_of_options(None, None, None, False)
         given = CampaignTables(
-            labels, tuple(tasks or ()), gold, url_env, groups, duplicates, reading
+            labels, tuple(tasks or ()), gold, gold_column, url_env, groups, duplicates, reading
         )
         with _taken_back(imported), waiting_for("a look at the tables"):
             facts = write_settings(output, given, name=name, force=force)
@@ -141,25 +149,27 @@ class Asked(NamedTuple):
 
 
 def _found_out(labels: Path, reading: Reading) -> tuple[FormatName | None, str]:
-    """Return whose export a file is, and its columns by role, as --map takes them.
+    """Return the platform of an export, and its columns by role, as --map takes them.
 
-    None stands for a label table, and for what nobody knows.
+    None stands for a label table, and for an unknown file.
     """
     from flows.importers import recognise  # Arrow and DuckDB, for this command only
-    from flows.tables import guess_roles, is_fetched, open_table
+    from flows.tables import column_names, find_files, guess_roles, is_fetched
 
-    if reading.wide or is_fetched(labels) or not labels.is_file():
+    first = None if reading.wide or is_fetched(labels) else find_files(labels)[0]
+    if first is None or not first.is_file():
         return None, ""
     try:
-        names = set(open_table(labels, (), reading).names)
-    except ValueError:  # JSON that is no table, say; whoever reads it as labels says so
+        names = set(column_names(first, (), reading))
+    except ValueError:  # such as JSON that is no table; reading it as labels reports that
         names = set()
     if names.issuperset(LABEL_COLUMNS):
         return None, ""
-    known, form = guess_roles(names), recognise(labels)
+    known, form = guess_roles(names), recognise(labels) if labels.is_file() else None
     if form is not None or len(known) < 3 or any("," in column for column in known.values()):
         return form, ""
-    return "table", ",".join(f"{role}={column}" for role, column in known.items())
+    other = ((role, column) for role, column in known.items() if role != column)
+    return "table", ",".join(f"{role}={column}" for role, column in other)
 
 
 class Imported(NamedTuple):
@@ -171,7 +181,7 @@ class Imported(NamedTuple):
 
 @contextmanager
 def _taken_back(imported: Imported | None) -> Iterator[None]:
-    """Remove a label table that is new if no settings come of it: the command can be given again as it is."""
+    """Remove a new label table if no settings come of it, so that the command can be repeated."""
     try:
         yield
     except BaseException:
@@ -229,9 +239,16 @@ def _lines(facts: CampaignFacts) -> list[str]:
 
 
 def _of_gold(facts: CampaignFacts) -> Iterator[str]:
-    """Say how much gold there is, and what of it cannot be compared with labels."""
+    """Return lines on how much gold there is, and how much of it cannot be compared with labels."""
     if facts.n_gold is None:
         yield "no gold: --gold FILE names tasks whose truth is known, to check the consensus by"
+        likely = [
+            name
+            for name in facts.other_columns
+            if "gold" in name.lower() or "truth" in name.lower()
+        ]
+        if likely:
+            yield f"if the truth is in {likely[0]!r}, --gold LABELS --gold-column {likely[0]} reads it"
         return
     beside = facts.n_gold - facts.n_gold_labelled
     apart = f"; {beside:,} of them without a label: are tasks named there as in the labels?"
@@ -242,7 +259,7 @@ def _of_gold(facts: CampaignFacts) -> Iterator[str]:
 
 
 def _doubts(facts: CampaignFacts) -> Iterator[str]:
-    """Say which classes are probably none."""
+    """Return a line on class names that are probably mistakes."""
     from flows.tables import NOTHING, is_free, spelled_alike  # loaded already by the command
 
     if is_free(len(facts.classes), facts.n_labels):
@@ -268,7 +285,7 @@ def _doubts(facts: CampaignFacts) -> Iterator[str]:
 
 
 def _like_models(facts: CampaignFacts) -> Iterator[str]:
-    """Say which workers are probably models, whom nothing declares."""
+    """Return a line on workers who are probably models and are not declared."""
     if facts.like_models:
         yield (
             "workers who look like language models by name: "
@@ -277,7 +294,7 @@ def _like_models(facts: CampaignFacts) -> Iterator[str]:
 
 
 def _of_budget(output: Path) -> str | None:
-    """Say what was spent under the campaign's name before: by these tables, or by others of that name."""
+    """Return a line on earlier spending under the campaign's name, by these tables or by others."""
     from flows.settings import load_settings  # loaded already by the command
 
     settings = load_settings(output)
@@ -289,7 +306,7 @@ def _of_budget(output: Path) -> str | None:
 
     try:
         found = known_statement(settings.state, settings.name)
-    except LedgerError:  # a run says so
+    except LedgerError:  # a run reports it
         return None
     if found is None:
         return None

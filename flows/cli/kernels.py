@@ -55,7 +55,7 @@ def where_kept() -> str:
 
 
 def notice() -> str | None:
-    """Return what a user should know about compiled kernels: nothing where they are kept for good."""
+    """Return a notice about compiled kernels; empty where they are kept permanently."""
     parallel = sys.modules.get("quality.parallel")
     if parallel is None:
         return None
@@ -162,7 +162,7 @@ def _aggregate(labels: CrowdLabels) -> None:
 
 
 def _name_classes() -> None:
-    """Call what aggregates labels of very many classes."""
+    """Call the aggregators for very many classes."""
     from quality import many_classes  # numba, for `warm` only
 
     labels = _some_labels(3)
@@ -172,7 +172,7 @@ def _name_classes() -> None:
 
 
 def _penalize(labels: CrowdLabels) -> None:
-    """Filter by every penalty, by what classes in an order make of a miss, and by shards."""
+    """Filter by every penalty, by distances of ordered classes, and by shards."""
     # numba, for `warm` only
     import numpy as np
 
@@ -221,7 +221,7 @@ def _fit_crowdkit(labels: CrowdLabels) -> None:
 
 
 def _judge() -> None:
-    """Compare workers, as `agreement` does, and bring them near each other, as fits to many do.
+    """Compare workers, as `agreement` does, and renumber them, as fits to many do.
 
     Take sets as `multilabel`, preferences as `rank` does.
     """

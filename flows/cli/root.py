@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from quality import Progress
 
 __all__ = [
-    "JSON_LISTS", "MISTAKE", "AsJson", "Encoding", "Force", "Guard", "LabelsFile", "Output", "Quiet",
+    "JSON_LISTS", "MISTAKE", "AsJson", "Encoding", "Force", "Guard", "LabelsFile", "Map", "Output", "Quiet",
     "Repeated", "Sep", "Sheet", "Wide", "app", "console", "counted", "kept_input", "listed", "main",
     "mistakes", "number_cell", "one_table", "print_line", "print_reading", "reading_of_options",
     "refuse_dropped", "refuse_unwritten", "show_rows", "waiting_for", "write_rows",
@@ -135,6 +135,12 @@ Sheet = Annotated[str | None, typer.Option(help="sheet of a workbook [default: t
 Wide = Annotated[
     bool, typer.Option("--wide", help="the labels have a row per task and a column per worker")
 ]
+Map = Annotated[
+    str,
+    typer.Option(
+        "--map", help="columns that have other names, as in worker=annotator,task=item,label=answer"
+    ),
+]
 Repeated = Annotated[
     Duplicates, typer.Option(help="what to do with a worker's repeated labels of a task")
 ]
@@ -194,18 +200,14 @@ def number_cell(value: float, digits: int = 4) -> str:
 
 
 def print_reading(clauses: Iterable[str]) -> None:
-    """Print how tables that are not plain were read, a line each, and what says it otherwise."""
+    """Print how tables that are not plain were read, a line each, and which options override it."""
     for clause in clauses:
-        print_line(f"{clause}; --sep, --encoding, --sheet or [input] override this")
+        print_line(f"{clause}; --sep, --encoding, --sheet, --map or [input] override this")
 
 
 def kept_input(path: Path, folder: Path) -> Path:
     """Return the path of a table, or for - a file in the folder that holds standard input."""
-    from flows.tables import (  # DuckDB, for a table only
-        STANDARD_INPUT,
-        TableError,
-        keep_standard_input,
-    )
+    from flows.tables import STANDARD_INPUT, TableError, keep_standard_input  # DuckDB
 
     if path.suffix.lower() == ".sql":
         raise TableError(
@@ -234,25 +236,27 @@ def one_table(
 
 
 def reading_of_options(
-    sep: str | None, encoding: str | None, sheet: str | None, wide: bool
+    sep: str | None, encoding: str | None, sheet: str | None, wide: bool, map_: str = ""
 ) -> Reading:
-    """Return what the options say of how tables are written; a tab may be spelled.
+    """Return the dialect of tables that the options give; a tab may be written as text.
 
     Raises
     ------
     SettingsError
-        If the separator is not one letter.
+        If the separator is not one letter, or --map is not of its form.
     """
-    from flows.settings import SettingsError, check_separator  # pydantic, for these commands only
-    from flows.tables import Reading  # DuckDB, likewise
+    from flows.settings import SettingsError, check_separator, named_columns  # pydantic
+    from flows.tables import Reading  # DuckDB, likewise for these commands only
 
     sign = {"tab": "\t", "\\t": "\t"}.get(sep or "", sep)
-    if sign is not None:
-        try:
+    try:
+        if sign is not None:
             check_separator(sign)
-        except ValueError as error:
-            raise SettingsError(f"--{error}") from None
-    return Reading(sign, encoding, sheet, wide)
+        columns = named_columns(map_.split(",") if map_ else ())
+    except ValueError as error:
+        option = "" if str(error).startswith("sep") else "map: "
+        raise SettingsError(f"--{option}{error}") from None
+    return Reading(sign, encoding, sheet, wide, tuple(columns.items()))
 
 
 @contextmanager
@@ -278,7 +282,7 @@ def _stopped(by: str = "") -> str:
 
 
 def refuse_dropped(context: typer.Context, names: Collection[str], why: str) -> None:
-    """Raise SettingsError for an option that was given and would be dropped without a word.
+    """Raise SettingsError for an option that was given and would have no effect.
 
     `why` goes on after the option's name, as in "is for --yaml; leave it out".
     """
@@ -301,18 +305,14 @@ def refuse_unwritten(
     """
     for option, written in (("guard", tables), ("force", {**tables, **(others or {})})):
         if not any(written.values()):
-            asked = " or ".join(written)
-            refuse_dropped(
-                context,
-                (option,),
-                f"needs {asked}, which says what to write; add that, or leave it out",
-            )
+            what = f"needs {' or '.join(written)}, which says what to write"
+            refuse_dropped(context, (option,), f"{what}; add that, or leave it out")
 
 
 class _Terminated(SystemExit):
-    """SIGTERM or SIGHUP came: everything on the way ends as on Ctrl-C."""
+    """SIGTERM or SIGHUP came: every open block ends as on Ctrl-C."""
 
-    came = 0  # which; also where a library makes an error of its own of what came through it
+    came = 0  # its number, kept for errors that a library makes of this one
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:
@@ -324,7 +324,7 @@ def _terminate(number: int, frame: FrameType | None) -> None:
             return
         at = at.f_back
     for one in ENDING:
-        signal.signal(one, signal.SIG_IGN)  # what ends is not disturbed
+        signal.signal(one, signal.SIG_IGN)  # a second signal does not disturb the end
     _Terminated.came = number
     raise _Terminated(128 + number)
 
@@ -337,9 +337,9 @@ def _send_again(number: int) -> None:
 
 
 def _come_again(ignored: Any) -> None:
-    """Let such a signal or Ctrl-C come once more where Python let none through, as in a destructor.
+    """Send such a signal or Ctrl-C again where Python ignored it, as in a destructor.
 
-    Once SIGTERM or SIGHUP has come, objects that were half made are let go without a word.
+    Once SIGTERM or SIGHUP has come, errors of half-made objects are not printed.
     """
     for kind, number in ((_Terminated, _Terminated.came), (KeyboardInterrupt, signal.SIGINT)):
         if isinstance(ignored.exc_value, kind):
@@ -415,7 +415,7 @@ class _Pipe(io.FileIO):
 
 
 def _outlive_readers() -> None:
-    """Let a command end as it does without `| head`: its reader has seen enough, the work goes on."""
+    """Let a command finish as without `| head` after its reader has gone."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # closed before the start, as by `>&-`
@@ -437,14 +437,14 @@ def _outlive_readers() -> None:
 
 
 def _mention_kernels() -> None:
-    """Print where compiled kernels are kept, if a command used them and that is a makeshift."""
+    """Print where compiled kernels are kept, if a command used them and the place is temporary."""
     sentence = notice()
     if sentence is not None and not _silent.get():
         print(f"crowdassay: {sentence}", file=sys.stderr)
 
 
 def _run_command() -> None:
-    """Run the command; where a signal ended it, say so in one sentence, whatever came of it."""
+    """Run the command; if a signal ended it, print one sentence, whatever the outcome."""
     try:
         app()
     except BaseException:
@@ -492,8 +492,8 @@ def _end_process(status: int) -> None:
     try:
         sys.stdout.flush()
     except OSError as error:
-        # such as of a full disk: what the command did stands, its words are lost
-        if not status:  # or it was said
+        # a full disk, for example: the command's work is done, its output is lost
+        if not status:  # else an error was printed already
             print(f"crowdassay: standard output: {error.strerror}", file=sys.stderr)
             status = MISTAKE
     sys.stderr.flush()

@@ -256,7 +256,7 @@ class InitialError:
     ) -> Float64[np.ndarray, "pairs truths"]:
         """Return P(label | truth) of each pair; raise ValueError for the caller's first row without one.
 
-        What crowd-kit says of shares that do not add up stands in the message for those that search it.
+        The message quotes crowd-kit's own for shares that do not add up, for those that search it.
         """
         lost = ~np.isin(rows, self.pair)
         if lost.any():

@@ -58,7 +58,7 @@ def write_repost(
     Raises
     ------
     TableError
-        If the export is none of the platform's, holds no task of the plan, or a text that is not Unicode.
+        If the export is not of that platform, holds no task of the plan, or has a text that is not Unicode.
     OutputError
         If the file cannot be written.
 

@@ -25,6 +25,7 @@ __all__ = ["FORMATS", "Format", "FormatName", "recognise"]
 
 PLAIN = ("jsonl", "sql", "table")  # formats of no platform
 TIMED = (*LABEL_COLUMNS, "seconds")
+LONG = (*TIMED, "question")  # with a row for each answer to a question
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +52,14 @@ FORMATS = {
     "argilla": Format("argilla", "read_argilla"),
     "deepeval": Format("judges", "read_deepeval"),
     "inspect": Format("judges", "read_inspect"),
-    "jsonl": Format("mapped", "read_jsonl", TIMED),
+    "jsonl": Format("mapped", "read_jsonl", LONG),
     "label-studio": Format("label_studio", "read_label_studio", ("left", "right")),
     "lm-eval": Format("judges", "read_lm_eval"),
     "mturk": Format("mturk", "read_mturk", TIMED),
     "prodigy": Format("prodigy", "read_prodigy"),
     "promptfoo": Format("judges", "read_promptfoo"),
-    "sql": Format("mapped", "read_query", TIMED),
-    "table": Format("mapped", "read_table", TIMED),
+    "sql": Format("mapped", "read_query", LONG),
+    "table": Format("mapped", "read_table", LONG),
     "toloka": Format("toloka", "read_toloka", LABEL_COLUMNS),
 }
 
@@ -69,7 +70,7 @@ else:
 
 
 def recognise(path: Path) -> FormatName | None:
-    """Return the one platform's format that a file is an export of; None if there is none, or several.
+    """Return the format of a platform's export; None if no format fits, or several.
 
     A file is an export of a platform if its importer can read the first answer.
 

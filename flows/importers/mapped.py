@@ -1,5 +1,7 @@
 """Plain tables whose columns are named worker, task and label, or mapped to them.
 
+A column mapped to `question` says what each row answers.
+
 They are in any format that tables are read in, JSON lines with records inside, or the rows that a database
 returns for a query.
 """
@@ -14,7 +16,14 @@ from flows.choices import LABEL_COLUMNS
 from flows.importers.records import name_in, read_records
 from flows.importers.responses import Response
 from flows.importers.sheet import number_of_seconds, shown
-from flows.tables import AS_FOUND, Reading, TableError, open_table, refuse_unheeded
+from flows.tables import (
+    AS_FOUND,
+    Reading,
+    TableError,
+    guess_roles,
+    open_table,
+    refuse_unheeded,
+)
 
 __all__ = ["read_jsonl", "read_query", "read_table"]
 
@@ -24,10 +33,14 @@ PLAIN = "a plain label table"
 def read_table(
     path: Path, columns: Mapping[str, str], reading: Reading = AS_FOUND
 ) -> Iterator[Response]:
-    """Yield the responses of a table, with seconds where a column has that name or mapping."""
+    """Yield the responses of a table, with seconds where a column has that name or mapping.
+
+    Columns of the labels that are not mapped may have any of the names that `guess_roles` knows.
+    """
     refuse_unheeded(reading, (path,))
     table = open_table(path, (), reading)
-    named = {role: role for role in LABEL_COLUMNS} | dict(columns)
+    guessed = guess_roles(table.names)
+    named = {role: guessed.get(role, role) for role in LABEL_COLUMNS} | dict(columns)
     time = named.get("seconds", "seconds")
     missing = [name for name in named.values() if name not in table.names]
     if missing:
@@ -35,13 +48,14 @@ def read_table(
             f"{path.name} must have the columns {', '.join(named.values())} to be {PLAIN}; missing: "
             f"{', '.join(missing)} (it has {shown(table.names)}); check --format and --map"
         )
-    cells = table.cells(
-        *(named[role] for role in LABEL_COLUMNS), *([time] if time in table.names else [])
-    )
+    asked = named.get("question")
+    more = [*([time] if time in table.names else []), *([asked] if asked else [])]
+    cells = table.cells(*(named[role] for role in LABEL_COLUMNS), *more)
     for row, (worker, task, label, *rest) in enumerate(cells, start=1):
         where = f"{path.name}, row {row}, column {time}"
-        seconds = number_of_seconds(rest[0], where) if rest else None
-        yield Response(row, worker, task, {named["label"]: label}, seconds)
+        seconds = number_of_seconds(rest[0], where) if time in table.names else None
+        answers = {rest[-1].strip() if asked else named["label"]: label}
+        yield Response(row, worker, task, answers, seconds, partly=asked is not None)
 
 
 def read_query(path: Path, columns: Mapping[str, str], *, url_env: str) -> Iterator[Response]:
@@ -63,4 +77,6 @@ def read_jsonl(path: Path, columns: Mapping[str, str]) -> Iterator[Response]:
             name_in(record, key, path.name, row) for key in (named["worker"], named["task"], time)
         )
         seconds = number_of_seconds(text, f"{path.name}, record {row}, key {time}")
-        yield Response(row, worker, task, {named["label"]: record[named["label"]]}, seconds)
+        asked = name_in(record, named["question"], path.name, row) if "question" in named else None
+        answers = {named["label"] if asked is None else asked: record[named["label"]]}
+        yield Response(row, worker, task, answers, seconds, partly=asked is not None)

@@ -48,8 +48,8 @@ class Several(NamedTuple):
 class Response(NamedTuple):
     """One worker's answers to one task, by question; a list is of the options that she ticked.
 
-    With `partly`, her answers to other questions are in other responses. `kind` is what she is, "model",
-    where the export says so. `pair` has the items left and right, where she was asked which is better.
+    With `partly`, her answers to other questions are in other responses. `kind` is "model" where the export
+    marks her as one. `pair` has the items left and right, where she was asked which is better.
     """
 
     row: int

@@ -43,7 +43,7 @@ GATE_REFUSED = "crowdassay.gate.refused"
 BUDGET_LOW = "crowdassay.budget.low"
 LOW = 0.8  # share of the budget
 APART = 1.0  # seconds between two updates of the artifact at the end of a stage
-APART_UNSEEN = 10.0  # where nobody looks before the run has ended
+APART_UNSEEN = 10.0  # on a server that nobody sees before the run has ended
 TABLES = ("proportions", "corrected_shares", "class_ratios")
 
 Facts = dict[str, Any]
@@ -52,10 +52,9 @@ Facts = dict[str, Any]
 def step_with_progress(inner: Step, campaign: str, *, seen: bool = True) -> Step:
     """Show how many of a run's stages are done, as a progress artifact of the flow run.
 
-    One update tells of all stages that end within a second, or within ten on a server that nobody has
-    `seen` before the run ends. Of a stage that takes long it also says what that
-    waits for, in words that are the code's own, for how long, and for how long at most; how many steps
-    of it are done stays here.
+    One update covers all stages that end within a second, or within ten on a server that nobody has `seen`
+    before the run ends. For a stage that takes long it also has what the stage waits for, in the code's own
+    words, for how long, and for how long at most; the number of steps done is not sent.
 
     Examples
     --------
@@ -143,7 +142,7 @@ def publish_releases(campaign: str, result: RunResult) -> None:
 
 @contextmanager
 def _if_answered() -> Iterator[None]:
-    """Ignore that the server does not answer."""
+    """Run the block; ignore that the server does not answer."""
     with suppress(httpx.HTTPError, RuntimeError):
         yield
 

@@ -178,13 +178,13 @@ def _run_name() -> str:
     path = Path(flow_run.parameters["settings_path"])
     try:
         campaign = load_settings(path).name
-    except SettingsError:  # the run itself says so
+    except SettingsError:  # the run itself reports it
         campaign = path.name
     return f"{campaign} {datetime.now(UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def _called(settings_path: Path, resume: bool) -> RunResult | State[None]:
-    """Make the run for a caller of the flow itself, who gets the error that the failed state holds."""
+    """Make the run for a direct caller of the flow, who gets the error that the failed state holds."""
     try:
         result = _pipeline(settings_path, _said_step, resume=resume)
         _say("nothing is new" if result.unchanged else f"report  {result.report}")

@@ -246,7 +246,7 @@ def _healthy(port: int) -> bool:
 def _sigterm_exits() -> Iterator[None]:
     """Let SIGTERM unwind the stack as Ctrl-C does; outside the main thread, change nothing.
 
-    Nor where somebody handles it, as the command line does.
+    Change nothing either where SIGTERM has a handler, as in the command line.
     """
     handled = signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
     if handled or threading.current_thread() is not threading.main_thread():

@@ -5,8 +5,8 @@
     watch_labels_flow.serve("watch", cron="*/10 * * * *",
                             parameters={"labels": "labels.csv", "state": "state/watch.npz"})
 
-Parameters are paths. Nothing that is read or found is sent to Prefect, and of an error the type alone; alarms
-are printed by the process that runs the flow, and not sent either.
+Parameters are paths and names of columns. Nothing that is read or found is sent to Prefect, and of an error
+the type alone; alarms are printed by the process that runs the flow, and not sent either.
 """
 
 from __future__ import annotations
@@ -30,10 +30,12 @@ from flows.prefect.task import failed
 __all__ = ["watch_labels_flow"]
 
 
-def _watch(labels: str, state: str, seconds: str | None = None) -> State[None] | None:
+def _watch(
+    labels: str, state: str, seconds: str | None = None, columns: dict[str, str] | None = None
+) -> State[None] | None:
     """Take in what the file of labels has gained since the last run with this state."""
     try:
-        watch_once(Path(labels), Path(state), seconds=seconds, on_alarm=_print)
+        watch_once(Path(labels), Path(state), seconds=seconds, columns=columns, on_alarm=_print)
     except Exception as error:  # raised again by Prefect, which is sent its type alone
         if is_mistake(error):
             _print(sentence(error))
@@ -47,7 +49,7 @@ def _print(words: str) -> None:
 
 
 watch_labels_flow = cast(
-    "Flow[[str, str, str | None], None]",
+    "Flow[[str, str, str | None, dict[str, str] | None], None]",
     Flow(
         _watch,
         name="crowdassay-watch",

@@ -41,10 +41,10 @@ SCALES = tuple(
 
 
 def classes_of_cells(cells: Sequence[str]) -> tuple[str | None, str | None, tuple[str, ...]]:
-    """Return what stands between classes, the word for none of them, and the classes of cells that differ.
+    """Return the separator of classes, the word for no class, and the classes of distinct cells.
 
-    Cells hold several classes as ``cat|dog``, or as lists of JSON. Other signs than a bar stand in names of
-    single classes as well, so that they count only where every part stands alone somewhere else, too.
+    Cells hold several classes as ``cat|dog``, or as lists of JSON. Signs other than a bar also occur in
+    names of single classes, so they count only where every part is a cell of its own elsewhere.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def grades_of(names: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def is_scale(grades: Sequence[str]) -> bool:
-    """Whether grades leave no doubt that they are some: words, or all numbers from 1 on.
+    """Return whether classes are certainly grades: words of a scale, or all numbers from 1 on.
 
     >>> is_scale(["low", "medium", "high"]), is_scale(["1", "2", "3"]), is_scale(["0", "1", "2"])
     (True, True, False)

@@ -61,6 +61,7 @@ class CampaignTables:
     labels: Path
     tasks: tuple[Path, ...] = ()
     gold: Path | None = None
+    gold_column: str | None = None
     url_env: str | None = None
     column: str | None = None
     duplicates: Duplicates = "error"
@@ -69,14 +70,14 @@ class CampaignTables:
 
 @dataclass(frozen=True, slots=True)
 class CampaignFacts:
-    """What settings are chosen by. All of it is public except the class names and `norm`.
+    """The facts that settings are chosen by. All are public except the class names and `norm`.
 
     `grades` are the class names in their order if they are obviously ordered. `several` is what stands
     between the classes of a cell where cells plainly hold several, and `nothing` the word for none of them.
-    `models` are the workers that a column of kinds calls so, and, without any, `like_models` those who have
-    a model's name. `group_sizes` are the numbers of labelled tasks of the groups that have any. `n_gold`
-    is None without gold; of so many gold tasks `n_gold_labelled` have labels, and of their classes nobody
-    gave those of `gold_alone`. `norm` is None without a feature to measure.
+    `models` are the workers whom a column of kinds marks as models; without any, `like_models` are those
+    with a model's name. `group_sizes` are the numbers of labelled tasks of the groups that have any.
+    `n_gold` is the number of gold tasks, None without gold; `n_gold_labelled` of them have labels, and
+    `gold_alone` are their classes that no label has. `norm` is None without a feature to measure.
     """
 
     n_labels: int
@@ -104,6 +105,7 @@ class CampaignFacts:
     nothing: str | None = None
     n_gold_labelled: int = 0
     gold_alone: tuple[str, ...] = ()
+    gold_column: str | None = None
 
     @property
     def plainly_graded(self) -> bool:
@@ -112,7 +114,7 @@ class CampaignFacts:
 
 
 def facts_of(given: CampaignTables) -> CampaignFacts:
-    """Read and check the tables as a run would, and return what settings are chosen by.
+    """Read and check the tables as a run would, and return the facts that settings are chosen by.
 
     Raises
     ------
@@ -121,7 +123,7 @@ def facts_of(given: CampaignTables) -> CampaignFacts:
     TableError
         If a run would refuse the tables.
     """
-    keys = ("labels", "tasks", "gold", "url_env", "duplicates")
+    keys = ("labels", "tasks", "gold", "gold_column", "url_env", "duplicates")
     inputs = input_settings(**{key: getattr(given, key) for key in keys}, **given.reading.keys())
     first = None if is_fetched(given.labels) else find_files(given.labels)[0]
     others = () if first is None else _other_columns(first, given.reading)
@@ -192,6 +194,7 @@ def _facts_of(
         nothing=nothing,
         n_gold_labelled=0 if gold is None else int(are_known(gold.task, labels.tasks).sum()),
         gold_alone=() if several else alone,
+        gold_column=given.gold_column,
         models=models,
         like_models=() if several or models else like_models(labels.workers),
     )
@@ -250,7 +253,7 @@ def _refuse_column(column: str | None, where: str) -> None:
 
 @contextmanager
 def _opened(paths: Sequence[Path], folder: Path) -> Iterator[list[TextTable]]:
-    """Open task tables: those of Parquet where they lie, under a cap of memory, and others whole."""
+    """Open task tables: those of Parquet in place, under a cap of memory, and others whole."""
     if any(path.suffix.lower() != ".parquet" for path in paths):
         yield [open_table(path, ("task",)) for path in paths]
         return

@@ -32,7 +32,7 @@ class GateNumbers:
 
 
 def gate_for(n_labelled: int) -> GateNumbers | None:
-    """Return the gate with the most refutations among those that tolerate little; None if there is none.
+    """Return the gate with the most refutations among those of small threshold; None without one.
 
     Tasks are dealt to the holdout at random, so its size is taken as four standard deviations below the
     mean.

@@ -104,7 +104,7 @@ def _relative(path: Path, folder: Path) -> str:
 
 
 class Line(NamedTuple):
-    """What the proposal says of a key; without `why`, the section's own sentence says what it is for.
+    """The proposal's line for a key; without `why` it has the section's own sentence on the key.
 
     A line that is `off` is a comment: without its first two characters it is a line.
     """
@@ -135,7 +135,7 @@ def settings_text(
 
 
 def toml_value(value: Any) -> str:
-    """Return a value as TOML writes it, on one line whatever is in it.
+    """Return a value as TOML writes it, always on one line.
 
     Examples
     --------
@@ -199,6 +199,7 @@ def _input(facts: CampaignFacts, paths: Mapping[str, Sequence[str]], duplicates:
         "gold": Line(gold[0], f"{facts.n_gold:,} tasks whose truth is known")
         if gold
         else Line("gold.csv", "none was given: nothing checks the consensus", off=True),
+        "gold_column": Line(facts.gold_column or "truth", off=facts.gold_column is None),
         "reference": Line("reference.csv", off=True),
         "url_env": Line(facts.url_env or "CROWD_DATABASE", off=not facts.url_env),
         "seconds": Line(facts.seconds)
@@ -208,6 +209,9 @@ def _input(facts: CampaignFacts, paths: Mapping[str, Sequence[str]], duplicates:
         "encoding": Line(facts.reading.encoding or "utf-8", off=facts.reading.encoding is None),
         "sheet": Line(facts.reading.sheet or "Sheet1", off=facts.reading.sheet is None),
         "wide": Line(facts.reading.wide),
+        "columns": Line(
+            facts.reading.keys()["columns"] or ["worker=annotator"], off=not facts.reading.columns
+        ),
         "subject": Line("subject", off=True),
         "models": Line(
             list(facts.like_models),
@@ -336,7 +340,7 @@ def _expected_error(facts: CampaignFacts, epsilon: float, n_releases: int = 1) -
 
 
 def _max_labels(facts: CampaignFacts) -> int:
-    """How many classes of a task are proposed to count, where several hold: a number from no answer."""
+    """Return how many classes of a task to count, where several hold; the number depends on no answer."""
     return min(MAX_LABELS, len(facts.classes))
 
 

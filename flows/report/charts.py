@@ -2,7 +2,7 @@
 
 Text is drawn as text without a colour of its own, so it takes the page's; lines are a mid-grey,
 and marks have Okabe and Ito's colours [1]_, of which the darkest is left to the style sheet.
-Whatever colour tells, shape tells too.
+Every distinction by colour is one by shape too.
 
 References
 ----------
@@ -296,7 +296,7 @@ def concept_graph(
 
 
 def _sequence(n_grades: int) -> list[str]:
-    """Colours of grades, evenly from the first of `GRADES` to the last."""
+    """Return colours of grades, evenly from the first of `GRADES` to the last."""
     between = LinearSegmentedColormap.from_list("grades", GRADES)
     return [to_hex(between(at / max(n_grades - 1, 1))) for at in range(n_grades)]
 
@@ -389,13 +389,13 @@ def _axes(height: float) -> tuple[Figure, Axes]:
 
 
 def _legend(figure: Figure, axes: Axes, *, ncols: int = 4) -> None:
-    """A legend in one line or more above the axes, where it covers no mark."""
+    """Put a legend of one line or more above the axes, where it covers no mark."""
     handles, _ = axes.get_legend_handles_labels()
     figure.legend(handles=handles, loc="outside upper left", ncols=min(ncols, len(handles)))
 
 
 def _columns(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
-    """Pairs as two columns, also when there are none."""
+    """Return pairs as two columns, also when there are none."""
     return [x for x, _ in points], [y for _, y in points]
 
 
@@ -412,14 +412,14 @@ def _percent(share: float, _: float | None = None) -> str:
 
 
 def _short(name: str) -> str:
-    """A name that fits beside a chart, on one line."""
+    """Return a name shortened to fit beside a chart, on one line."""
     line = " ".join("".join(mark if mark.isprintable() else " " for mark in name).split())
     return line if len(line) <= LONGEST_NAME else line[: LONGEST_NAME - 1] + "…"
 
 
 @contextmanager
 def _styled(name: str) -> Iterator[None]:
-    """Matplotlib as it ships, not as a user's file has it; ids hashed from the chart's name."""
+    """Set Matplotlib's own defaults in place of a user's file; ids are hashed from the chart's name."""
     style = matplotlib.style.context(["default", {**STYLE, "svg.hashsalt": name}])
     with style, warnings.catch_warnings():
         # The browser has the glyphs; matplotlib's own font only measures the text.
@@ -428,7 +428,7 @@ def _styled(name: str) -> Iterator[None]:
 
 
 def _svg(figure: Figure, name: str, label: str) -> str:
-    """A figure as one `<svg>` element: no prolog, no foreign ids, named for screen readers."""
+    """Return a figure as one `<svg>` element: no prolog, no foreign ids, named for screen readers."""
     text = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     _lay_out(figure)

@@ -78,7 +78,7 @@ def render_report(folder: Path, *, show_worker_ids: bool = False) -> str:
 
 
 def render_public(folder: Path) -> str:
-    """Render the page that may be shown: releases and what they cost, nothing exact, nobody's name.
+    """Render the page that may be shown: releases and their prices, no exact numbers and no names.
 
     Parameters, result and errors are those of :func:`render_report`.
 
@@ -130,7 +130,7 @@ def render_template(template: str, page: dict[str, Any]) -> str:
 
 @cache
 def _environment() -> Environment:
-    """Templates of this package, everything escaped, nothing silently undefined.
+    """Return the environment of this package's templates: everything is escaped, undefined names raise.
 
     What they are compiled to is kept beside compiled kernels: a third of a second for every run otherwise.
     """
@@ -160,7 +160,7 @@ def _compiled_templates() -> BytecodeCache | None:
 
 
 def _chart(kind: str, /, *arguments: Any, **options: Any) -> Markup:
-    """A chart by name; its SVG is made here from escaped text, so it is markup."""
+    """Return a chart by name; its SVG is made here from escaped text, so it is markup."""
     return _drawn(kind, json.dumps([arguments, options]))
 
 
@@ -172,49 +172,49 @@ def _drawn(kind: str, given: str) -> Markup:
 
 
 def _absent(value: float | None) -> bool:
-    """Whether a number is missing, and so is shown as a dash."""
+    """Return whether a number is missing, and so is shown as a dash."""
     return value is None or not math.isfinite(value)
 
 
 def _count(value: int | None) -> str:
-    """20431 -> 20,431."""
+    """Return a count with thousands apart: 20431 -> 20,431."""
     return NOTHING if value is None else f"{value:,}"
 
 
 def _counted(value: int, noun: str) -> str:
-    """A count with its noun: 1 group, 12 groups."""
+    """Return a count with its noun: 1 group, 12 groups."""
     return f"{value:,} {noun}" if value == 1 else f"{value:,} {noun}s"
 
 
 def _number(value: float | None, digits: int = 2) -> str:
-    """A number to so many digits behind the point."""
+    """Return a number to so many digits behind the point."""
     return NOTHING if value is None or _absent(value) else f"{value:,.{digits}f}".replace("-", "−")
 
 
 def _percent(value: float | None, digits: int = 1) -> str:
-    """A share as a percentage."""
+    """Return a share as a percentage."""
     return NOTHING if value is None or _absent(value) else f"{value:.{digits}%}"
 
 
 def _rest(value: float) -> str:
-    """Return what is left of a budget, or a budget, rounded down."""
+    """Return a budget, or the rest of one, rounded down."""
     return price_text(value, left=True)
 
 
 def _price(epsilon: float, delta: float = 0.0, *, left: bool = False) -> str:
-    """A price on one line: ε = 1, or with a delta that is not 0: ε = 1, δ = 1e-06."""
+    """Return a price on one line: ε = 1, or with a delta that is not 0: ε = 1, δ = 1e-06."""
     number, space = _rest if left else price_text, "\N{NO-BREAK SPACE}"
     words = f"ε{space}={space}{number(epsilon)}"
     return f"{words}, δ{space}={space}{number(delta)}" if delta else words
 
 
 def _sentence(text: str) -> str:
-    """A stage's reason as a sentence: a capital first, a full stop last."""
+    """Return a stage's reason as a sentence: a capital first, a full stop last."""
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
 
 
 def _span(bounds: tuple[float | None, float | None]) -> str:
-    """An interval of shares: 13.7–69.4%."""
+    """Return an interval of shares: 13.7–69.4%."""
     low, high = bounds
     if low is None or high is None or _absent(low) or _absent(high):
         return NOTHING
@@ -234,7 +234,7 @@ def _factor(epsilon: float) -> str:
 
 
 def _plain(value: float | None) -> str:
-    """A number as it was set: 1.0 -> 1, 1e-06 -> 1e-06."""
+    """Return a number as it was set: 1.0 -> 1, 1e-06 -> 1e-06."""
     return NOTHING if value is None or _absent(value) else f"{value:g}"
 
 
@@ -244,7 +244,7 @@ def _protects(unit: str) -> str:
 
 
 def _beyond(unit: str) -> str:
-    """The sentence that says what a price of this unit does not promise."""
+    """Return the sentence on what a price of this unit does not promise."""
     return Unit(unit).beyond
 
 
@@ -261,7 +261,7 @@ def _aggregated_by(consensus: dict[str, Any]) -> str:
 
 
 def _joined_by(consensus: dict[str, Any]) -> str:
-    """What joined the labels' consensus, as the end of a phrase; empty if nothing did."""
+    """Return what joined the labels' consensus, as the end of a phrase; empty if nothing did."""
     if consensus.get("panel"):
         return ", and by how gold teaches to read the models’ answers"
     voice = consensus.get("features")
@@ -271,7 +271,7 @@ def _joined_by(consensus: dict[str, Any]) -> str:
 
 
 def _moment(value: str) -> str:
-    """An ISO moment to the minute."""
+    """Return an ISO moment to the minute."""
     return value[:16].replace("T", " ")
 
 

@@ -49,7 +49,7 @@ def _settings(settings: Mapping[str, Any]) -> Iterator[dict[str, str]]:
 
 
 def _words(value: Any, *, is_path: bool) -> str:
-    """A value in words."""
+    """Return a value in words."""
     if isinstance(value, list):
         return ", ".join(_words(one, is_path=is_path) for one in value) or "none"
     if isinstance(value, Mapping):
@@ -152,7 +152,7 @@ def _texts(folder: Path, *shown: pa.ChunkedArray) -> dict[str, str]:
 
 
 def _topics(folder: Path) -> Facts | None:
-    """The concepts of the tasks' texts; None if the settings ask for none."""
+    """Return the concepts of the tasks' texts; None if the settings ask for none."""
     return _read_json(folder, "topics.json") if (folder / "topics.json").is_file() else None
 
 
@@ -188,12 +188,12 @@ def _asked_for(folder: Path, name: str) -> Facts | None:
 
 
 def _released(facts: Facts, fields: Iterable[str]) -> Facts | None:
-    """The named fields of a release, or None if nothing was released."""
+    """Return the named fields of a release, or None if nothing was released."""
     return None if "skipped" in facts else {field: facts[field] for field in fields}
 
 
 def _by_group(folder: Path, stage: str) -> Facts:
-    """A stage's facts with the rows of its table gathered by group, in the table's order."""
+    """Return a stage's facts with the rows of its table gathered by group, in the table's order."""
     facts = _read_json(folder, f"{stage}.json") if (folder / f"{stage}.json").is_file() else OLDER
     if "skipped" in facts:
         return facts
@@ -215,7 +215,7 @@ def _by_group(folder: Path, stage: str) -> Facts:
 
 
 def _mean_grade(cells: list[Facts]) -> Facts:
-    """The mean place of a task's class, the lowest being 1, and its ends by the cumulative shares."""
+    """Return the mean grade, the lowest being 1, and its interval by the cumulative shares."""
     at, most, least = (
         None if cells[0][name] is None else len(cells) - sum(cell[name] for cell in cells[:-1])
         for name in AT_MOST
@@ -224,7 +224,7 @@ def _mean_grade(cells: list[Facts]) -> Facts:
 
 
 def _spend(folder: Path) -> Facts:
-    """The data set's privacy statement, newest entries first."""
+    """Return the data set's privacy statement, newest entries first."""
     facts = _read_json(folder, "spend.json")
     if "skipped" in facts:
         return facts
@@ -235,7 +235,7 @@ def _spend(folder: Path) -> Facts:
 
 
 def _trend(folder: Path) -> Facts | None:
-    """The campaign's newest runs, oldest first, each with the group that moved most, or None."""
+    """Return the campaign's newest runs, oldest first, each with the group that moved most, or None."""
     if not (folder / "trend.json").is_file():
         return None
     runs: list[Facts] = _read_json(folder, "trend.json")["runs"]
@@ -247,6 +247,6 @@ def _trend(folder: Path) -> Facts | None:
 
 
 def _asked(trend: Facts | None) -> list[Facts]:
-    """The shown runs that asked the holdout, oldest first; empty if only this one did."""
+    """Return the shown runs that asked the holdout, oldest first; empty if only this one did."""
     asked = [run for run in (trend["runs"] if trend else ()) if run.get("gate")]
     return asked if len(asked) > 1 else []

@@ -108,7 +108,7 @@ class Publication:
         return tuple(OutputFile(made / name, inputs=tuple(inputs), force=force) for name in names)
 
     def render(self, facts: Mapping[str, Any]) -> str:
-        """Render the page that may be shown: the values, what they mean and what they cost.
+        """Render the page that may be shown: the values, their meaning and their price.
 
         Parameters
         ----------

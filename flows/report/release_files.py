@@ -192,7 +192,7 @@ def _column(key: str, values: list[Any]) -> list[str]:
 
 
 def _table(folder: Path, stage: str) -> pa.Table:
-    """The columns of a release's table that may be shown, by name."""
+    """Return the columns of a release's table that may be shown, by name."""
     table = read_parquet(folder / f"{stage}.parquet")
     return table.select(
         [*COLUMNS[stage], *(name for name in AT_MOST if name in table.column_names)]

@@ -42,7 +42,7 @@ def task_rows(
 
 
 def _short(text: str) -> str:
-    """Return a text that fits into a cell, without what would act on the page around it."""
+    """Return a text that fits into a cell, without characters that act on the page around it."""
     plain = "".join(letter if letter.isprintable() else " " for letter in text)
     return plain if len(plain) <= SHOWN_LETTERS else f"{plain[: SHOWN_LETTERS - 1].rstrip()}…"
 
@@ -70,7 +70,7 @@ def planned_rows(plan: pa.Table, texts: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _given(counts: Sequence[int], classes: Sequence[str]) -> str:
-    """`3 × toxic, 1 × benign`, the class named most first, then in the order of classes."""
+    """Return `3 × toxic, 1 × benign`: the class named most first, then in the order of classes."""
     named = sorted((code for code, n in enumerate(counts) if n), key=lambda code: -counts[code])
     words = [f"{counts[code]:,}\u00a0×\u00a0{classes[code]}" for code in named[:SHOWN_CLASSES]]
     rest = sum(counts[code] for code in named[SHOWN_CLASSES:])
@@ -172,7 +172,7 @@ def worker_rows(workers: pa.Table) -> dict[str, Any]:
 
 
 def _ends(flagged: pa.Table, kept: pa.Table) -> list[tuple[str, list[dict[str, Any]]]]:
-    """The flagged, and the least and the most trusted of the others, under their headings."""
+    """Return the flagged, and the least and the most trusted of the others, under their headings."""
     # no conflict, no reputation: the last
     known = kept[: len(kept) - kept["reputation"].null_count]
     shown, highest = flagged[:SHOWN_FLAGGED], known[max(SHOWN_KEPT, len(known) - SHOWN_KEPT) :]
@@ -186,7 +186,7 @@ def _ends(flagged: pa.Table, kept: pa.Table) -> list[tuple[str, list[dict[str, A
 
 
 def _by_agreement(workers: pa.Table) -> list[dict[str, Any]]:
-    """Workers, labels and flagged workers for each tenth of the scale of agreement."""
+    """Count workers, labels and flagged workers for each tenth of the scale of agreement."""
     known = workers.select(["agreement", "n_labels", "flagged", "soft_penalty"])
     known = known.filter(known["agreement"].is_valid())
     tenth = np.minimum(numpy_array(known["agreement"]) * 10, 9).astype(np.int64)
@@ -211,7 +211,7 @@ def _by_agreement(workers: pa.Table) -> list[dict[str, Any]]:
 
 
 def _points(workers: pa.Table) -> list[tuple[float, float]]:
-    """Agreement and soft penalty of evenly spaced workers, at most `SHOWN_POINTS` of them."""
+    """Return agreement and soft penalty of evenly spaced workers, at most `SHOWN_POINTS` of them."""
     step = max(1, -(-len(workers) // SHOWN_POINTS))
     chosen = workers.take(arrow_array(np.arange(0, len(workers), step)))
     pairs = zip(chosen["agreement"].to_pylist(), chosen["soft_penalty"].to_pylist(), strict=True)

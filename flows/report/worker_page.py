@@ -71,7 +71,7 @@ def write_worker_page(folder: Path, worker: str, *, show_worker_ids: bool = Fals
 
 
 def worker_facts(folder: Path, worker: str) -> dict[str, Any]:
-    """Return what a page says of a worker of a finished run, by her id."""
+    """Return the contents of the page of a finished run's worker, by her id."""
     crowd = load_crowd(folder)
     labels = crowd.labels
     if crowd.answers is not None:
@@ -115,7 +115,7 @@ def worker_facts(folder: Path, worker: str) -> dict[str, Any]:
 
 
 def label_quality(folder: Path, crowd: Crowd) -> Float[np.ndarray, "tasks classes"]:
-    """Return the probability that each class is right on each labelled task, as the run gauges it.
+    """Return the probability that each class is right on each labelled task, by the run's consensus.
 
     The consensus label has its confidence; the others share the rest as the model's posterior does.
     """
@@ -150,7 +150,7 @@ def label_quality(folder: Path, crowd: Crowd) -> Float[np.ndarray, "tasks classe
 def _confusion(
     truth: Int[np.ndarray, " labels"], given: Int[np.ndarray, " labels"], n_classes: int
 ) -> list[list[int]]:
-    """Count her labels by what is taken for the truth."""
+    """Count her labels by the gold or consensus label of their tasks."""
     cell = truth.astype(np.int64) * n_classes + given
     counts: list[list[int]] = (
         np.bincount(cell, minlength=n_classes**2).reshape(n_classes, -1).tolist()
@@ -159,7 +159,7 @@ def _confusion(
 
 
 def _runs(folder: Path, worker: str) -> list[dict[str, Any]]:
-    """Return how she stood in the campaign's runs up to this one, oldest first."""
+    """Return her row in each of the campaign's runs up to this one, oldest first."""
     own = read_json(folder / "manifest.json")
     found = []
     for other in sorted(folder.resolve().parent.iterdir()):

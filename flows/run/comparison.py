@@ -26,7 +26,7 @@ Label: TypeAlias = tuple[str, float | None]  # and its confidence
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that differs: what it is, before and after in words, and what to make of it."""
+    """One difference: its subject, before and after in words, and its meaning."""
 
     what: str
     of: str
@@ -114,7 +114,7 @@ def _read(folder: Path, name: str) -> dict[str, Any]:
 
 
 def _numbers(folder: Path) -> dict[str, str]:
-    """The run's numbers in words."""
+    """Return the run's numbers in words."""
     inputs, quality, spend = (
         _read(folder, f"{name}.json") for name in ("inputs", "quality", "spend")
     )
@@ -134,7 +134,7 @@ def _numbers(folder: Path) -> dict[str, str]:
 
 
 def _workers(folder: Path) -> dict[str, tuple[bool, str]]:
-    """Whether each worker was removed, and why."""
+    """Return whether each worker was removed, and why."""
     rows = read_parquet(folder / "workers.parquet", ["worker", "flagged", "reason"]).to_pylist()
     return {row["worker"]: (row["flagged"], row["reason"] or "") for row in rows}
 
@@ -142,7 +142,7 @@ def _workers(folder: Path) -> dict[str, tuple[bool, str]]:
 def _worker_changes(
     before: dict[str, tuple[bool, str]], after: dict[str, tuple[bool, str]]
 ) -> Iterator[Change]:
-    """Yield who came, who is gone, and who was removed in one run alone."""
+    """Yield workers who are new, who are gone, and who were removed in one run alone."""
     for name in sorted(before.keys() | after.keys()):
         states = [
             "absent" if name not in run else "removed" if run[name][0] else "kept"
@@ -155,7 +155,7 @@ def _worker_changes(
 
 
 def _shares(folder: Path) -> dict[tuple[str, str, str], tuple[float, float | None, float | None]]:
-    """Published shares with their intervals, by what, group and class."""
+    """Return published shares with their intervals, by kind of share, group and class."""
     found = {}
     for name, column in SHARES:
         if (folder / f"{name}.parquet").is_file():
@@ -187,7 +187,7 @@ def _share_changes(
 
 
 def _share_words(share: tuple[float, float | None, float | None] | None) -> str:
-    """A share and its interval."""
+    """Return a share and its interval in words."""
     if share is None:
         return "none"
     value, low, high = share
@@ -197,7 +197,7 @@ def _share_words(share: tuple[float, float | None, float | None] | None) -> str:
 
 
 def _labels(folder: Path) -> dict[str, Label]:
-    """Each task's consensus label and confidence, None where models alone have labelled it."""
+    """Return each task's consensus label and confidence, None where models alone have labelled it."""
     rows = read_parquet(folder / "consensus.parquet", ["task", "label", "confidence"])
     columns = (rows[name].to_pylist() for name in ("task", "label", "confidence"))
     return {task: (label, sure) for task, label, sure in zip(*columns, strict=True)}

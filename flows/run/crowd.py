@@ -101,15 +101,15 @@ class Crowd:
         return self.tasks
 
     def model_codes(self) -> Int[np.ndarray, " models"]:
-        """Codes of the workers that are language models."""
+        """Return codes of the workers that are language models."""
         return np.flatnonzero(np.isin(self.labels.workers.astype(np.str_), self.models))
 
     def label_row(self) -> Int[np.ndarray, " tasks"]:
-        """Row in the task table of every labelled task, in the order of `labels.tasks`."""
+        """Return the row in the task table of every labelled task, in the order of `labels.tasks`."""
         return self.table.rows(self.labels.tasks) if self.row is None else self.row
 
     def label_features(self) -> Float[np.ndarray, "tasks features"]:
-        """Features of every labelled task, in the order of `labels.tasks`; in memory, each of them once."""
+        """Return the features of every labelled task, in the order of `labels.tasks`; in memory."""
         if self.features is not None:
             return self.features.load(self.label_row())
         features: np.ndarray = self.table.features[self.label_row()]
@@ -118,39 +118,39 @@ class Crowd:
     def features_of(
         self, *parts: Int[np.ndarray, " _"]
     ) -> tuple[Float[np.ndarray, "_ features"], ...]:
-        """Features of parts of the labelled tasks, by their codes; on shards as pages of files."""
+        """Return features of parts of the labelled tasks, by their codes; on shards as pages of files."""
         rows = self.label_row()
         if self.features is not None:
             return tuple(self.features.laid_out(rows[part]) for part in parts)
         return tuple(self.table.features[rows[part]] for part in parts)
 
     def label_group(self) -> Int[np.ndarray, " tasks"]:
-        """Group code of every labelled task, in the order of `labels.tasks`."""
+        """Return the group code of every labelled task, in the order of `labels.tasks`."""
         if self.tasks is None:
             return np.zeros(self.labels.n_tasks, dtype=np.int32)
         group: np.ndarray = self.tasks.group[self.label_row()]
         return group
 
     def labelled_groups(self) -> tuple[np.ndarray, Int[np.ndarray, " tasks"]]:
-        """Sorted names of the groups that have labels, and every labelled task's code among them."""
+        """Return sorted names of the groups that have labels, and every labelled task's code among them."""
         found, code = np.unique(self.label_group(), return_inverse=True)
         return self.group_names[found], code
 
     def label_subject(self) -> np.ndarray | None:
-        """Name of every labelled task's subject, in the order of `labels.tasks`; None if none is named."""
+        """Return every labelled task's subject, in the order of `labels.tasks`; None if none is named."""
         if self.tasks is None or self.tasks.subject is None:
             return None
         whose: np.ndarray = self.tasks.subject[self.label_row()]
         return whose
 
     def gold_code(self) -> Int[np.ndarray, " tasks"]:
-        """True class code of every labelled task, -1 where it is unknown."""
+        """Return the true class code of every labelled task, -1 where it is unknown."""
         if self.gold is None:
             return np.full(self.labels.n_tasks, -1, dtype=np.int16)
         return encode_gold(self.labels, self.gold.task, self.gold.label)
 
     def reference_codes(self) -> dict[str, Int[np.ndarray, " tasks"]]:
-        """Each model's class code of every labelled task, -1 where it gave none that workers may give."""
+        """Return each model's class code of every labelled task, -1 where it gave none of the classes."""
         if self.reference is None:
             return {}
         classes = {str(name): code for code, name in enumerate(self.labels.classes)}
@@ -203,7 +203,7 @@ def save_crowd(folder: Path, crowd: Crowd) -> None:
 
 
 def load_crowd(folder: Path) -> Crowd:
-    """Return what `save_crowd` wrote; names stay in the file until they are looked at."""
+    """Return the campaign that `save_crowd` wrote; names stay in the file until they are read."""
     with undamaged(folder / CROWD):
         stored = map_texts(folder / CROWD)
         with (folder / CROWD).open("rb") as kept, np.load(kept, allow_pickle=False) as file:
@@ -229,7 +229,7 @@ def load_crowd(folder: Path) -> Crowd:
 
 
 def _stored_labels(stored: Mapping[str, np.ndarray]) -> CrowdLabels:
-    """Return the label table, whose rows are in order already; of its names nothing is read."""
+    """Return the label table, whose rows are in order already; its names are not read."""
     worker, task, label, workers, tasks, classes = (stored[name] for name in CODED)
     task_start = np.zeros(len(tasks) + 1, dtype=np.int64)
     np.cumsum(np.bincount(task, minlength=len(tasks)), out=task_start[1:])

@@ -59,7 +59,7 @@ def complete_runs(settings: Settings) -> list[Run]:
 
 
 def while_others_prune(settings: Settings, look: Callable[[list[Run]], T]) -> T:
-    """Return what a look at the complete runs finds; it looks again where one was pruned meanwhile."""
+    """Return the result of `look` at the complete runs; it is repeated if one was pruned meanwhile."""
     while True:
         runs = complete_runs(settings)
         try:
@@ -70,7 +70,7 @@ def while_others_prune(settings: Settings, look: Callable[[list[Run]], T]) -> T:
 
 
 def unchanged_run(settings: Settings, identity: str) -> Run | None:
-    """Return the newest complete run if another would have its inputs, settings, key and code version.
+    """Return the newest complete run if a new one would have its inputs, settings, key and code version.
 
     The answer of a database query is fetched aside and compared by its digest.
     """
@@ -78,7 +78,7 @@ def unchanged_run(settings: Settings, identity: str) -> Run | None:
 
 
 def _unchanged(settings: Settings, identity: str, runs: list[Run]) -> Run | None:
-    """Return the last of the runs if it is what another would be."""
+    """Return the last of the runs if a new one would be the same."""
     newest = next(iter(reversed(runs)), None)
     if newest is None or newest.work() != {"identity": identity} | code_version():
         return None
@@ -116,7 +116,7 @@ def ledger_heads(settings: Settings) -> dict[tuple[int, str], str]:
 
 
 def _same_answer(run: Run, role: str, path: Path) -> bool:
-    """Whether a query has the answer that a run has read; the identity covers files already."""
+    """Return whether a query has the answer that a run has read; the identity covers files already."""
     if not is_fetched(path):
         return True
     from flows.tables import fetch_rows  # clients of databases and stores, for such tables only
@@ -217,7 +217,7 @@ def trend(run: Run) -> dict[str, Any]:
 
 
 def _rows(run: Run, runs: list[Run]) -> list[dict[str, Any]]:
-    """The rows of the complete runs, and last that of this run."""
+    """Return the rows of the complete runs, and last that of this run."""
     rows: list[dict[str, Any]] = []
     before: Run | None = None
     for one in [*(other for other in runs if other.folder != run.folder), run]:
@@ -228,7 +228,7 @@ def _rows(run: Run, runs: list[Run]) -> list[dict[str, Any]]:
 
 
 def _row(run: Run, before: Run | None) -> dict[str, Any]:
-    """The row of one run."""
+    """Return the row of one run."""
     counts, crowd = run.read_json("inputs.json"), run.read_json("quality.json")
     spent = run.read_json("spend.json").get("spent", {})
     return {
@@ -249,13 +249,13 @@ def _row(run: Run, before: Run | None) -> dict[str, Any]:
 
 
 def _gate(run: Run) -> dict[str, Any] | None:
-    """Return what the holdout answered in a run."""
+    """Return the holdout's answer in a run."""
     found = run.read_json("gate.json")
     return None if "skipped" in found else {key: found[key] for key in GATE}
 
 
 def _drift(before: Run, run: Run) -> dict[str, float] | None:
-    """Total variation of the released proportions, by group."""
+    """Return the total variation of the released proportions, by group."""
     old, new = _proportions(before), _proportions(run)
     if old is None or new is None:
         return None
@@ -263,13 +263,13 @@ def _drift(before: Run, run: Run) -> dict[str, float] | None:
 
 
 def _total_variation(one: dict[str, float], other: dict[str, float]) -> float:
-    """Half the sum of the differences; a class that one of them lacks has the share 0 there."""
+    """Return half the sum of the differences; a class that one of them lacks has the share 0 there."""
     gaps = [abs(one.get(name, 0.0) - other.get(name, 0.0)) for name in {**one, **other}]
     return float(np.sum(gaps) / 2)
 
 
 def _proportions(run: Run) -> dict[str, dict[str, float]] | None:
-    """Released proportions by group and class."""
+    """Return released proportions by group and class."""
     if "skipped" in run.read_json("proportions.json"):
         return None
     found: dict[str, dict[str, float]] = {}

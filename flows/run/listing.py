@@ -52,7 +52,7 @@ RunState: TypeAlias = Literal["complete", "running", "cancelled", "failed", "die
 
 @dataclass(frozen=True, slots=True)
 class ListedRun:
-    """A run's name, what became of it, when it began, and its whole stages."""
+    """A run's name, its status, when it began, and its whole stages."""
 
     name: str
     state: RunState
@@ -76,9 +76,9 @@ def list_runs(settings: Settings) -> list[ListedRun]:
 
 
 def state_of(run: Run) -> RunState:
-    """Return what became of a run; one that says it is running died if its process is no more.
+    """Return the status of a run; a run marked running has died if its process is gone.
 
-    Of a process of another machine nothing is known where no lock is held: it counts as running.
+    Where no lock is held, a process of another machine cannot be checked: it counts as running.
     """
     if at_work(run) is not None:
         return "running"
@@ -110,7 +110,7 @@ def why_begun_anew(settings: Settings) -> str | None:
 
 
 def _what_differs(run: Run) -> str:
-    """Return under which versions, settings or inputs a run began that are others now.
+    """Return the versions, settings or inputs that have changed since a run began.
 
     Inputs are known by name once the run has read them.
     """
@@ -156,7 +156,7 @@ def _named(value: Any) -> Any:
 
 
 def _other_files(run: Run) -> list[str]:
-    """Return the names of the input files that a run has read and that are others now, or new, or gone."""
+    """Return the names of input files that have changed since a run read them, or are new, or gone."""
     key = digest_key(run.settings)
     files = [one for one in input_files(run.settings.input) if not is_fetched(one[1])]
     now = {

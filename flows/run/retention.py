@@ -48,7 +48,7 @@ def limit_of(keep: int | str) -> int | timedelta:
 
 
 def runs_to_prune(settings: Settings, keep: int | str, *, ended: Run | None = None) -> list[Run]:
-    """Return the campaign's runs that may go, oldest first: complete ones, then those that did not end.
+    """Return the campaign's runs that may be removed, oldest first: complete ones, then unfinished ones.
 
     Notes
     -----
@@ -63,7 +63,7 @@ def runs_to_prune(settings: Settings, keep: int | str, *, ended: Run | None = No
 
 
 def _to_prune(settings: Settings, limit: int | timedelta, runs: list[Run]) -> list[Run]:
-    """Return those of the complete runs that may go, and of those that did not end."""
+    """Return the complete runs, and the unfinished ones, that may be removed."""
     left = _left_behind(settings)
     if isinstance(limit, int):
         old = runs[:-limit]
@@ -80,10 +80,10 @@ def prune_runs(settings: Settings, keep: int | str, *, ended: Run | None = None)
 
     Notes
     -----
-    **Guarantees.** (1) Several processes may prune at once: a run that another has removed meanwhile, or
-    begun to go on in, is no error, and is left to it. (2) Where the file system has locks, the run that
-    another process has ended, or found to be what it was asked for, stays until that process ends or has
-    another.
+    **Guarantees.** (1) Several processes may prune at once: a run that another has removed
+    meanwhile, or begun to go on in, is no error, and is left to it. (2) Where the file system has locks, the
+    run that another process has ended, or found to be what it was asked for, stays until that process ends
+    or holds another run.
     """
     gone = []
     for run in runs_to_prune(settings, keep, ended=ended):
@@ -98,9 +98,9 @@ def prune_runs(settings: Settings, keep: int | str, *, ended: Run | None = None)
 
 
 def _left_behind(settings: Settings) -> list[Run]:
-    """Return runs that did not end, of other settings or inputs or older ones than `--resume` goes on in.
+    """Return unfinished runs that `--resume` would not go on in.
 
-    Without the key that their inputs were digested with, none is known to be one.
+    Without the key of their inputs' digests, no run is known to be left behind.
     """
     stopped = [run for run in unfinished_runs(settings) if _has_stopped(run)]
     if not stopped or not has_digest_key(settings):
@@ -110,7 +110,7 @@ def _left_behind(settings: Settings) -> list[Run]:
 
 
 def _has_stopped(run: Run) -> bool:
-    """Return whether a run is there that did not end, and on which nobody works."""
+    """Return whether an unfinished run exists on which no process works."""
     try:
         return state_of(run) != "running"
     except FileNotFoundError:  # it has just ended, or is removed

@@ -46,7 +46,7 @@ MANIFEST = "manifest.json"
 PARTIAL = ".partial-"
 PRUNED = ".pruned-"
 LOCK = ".lock"
-REFUSED = (BlockingIOError, PermissionError)  # what file systems say of a lock that another has
+REFUSED = (BlockingIOError, PermissionError)  # errors of file systems for a lock that is held
 LOOKS, LOOK_SECONDS = 100, 0.01
 HOUSEKEEPING = {"runs", "state", "keep_runs"}  # keys that no result depends on
 PACKAGES = ("crowdassay", "numpy", "scipy", "numba", "scikit-learn", "opendp", "duckdb", "pyarrow")
@@ -66,7 +66,7 @@ class Run:
         return self.folder.name.removeprefix(PARTIAL)
 
     def waits_for(self, what: str) -> None:
-        """Report which work begins, where its steps are not counted; names looked at before leave memory."""
+        """Report which work begins, where its steps are not counted; names read before leave memory."""
         forget_pages()
         if self.progress is not None:
             self.progress(what, 0, 1)
@@ -81,7 +81,7 @@ class Run:
         write_whole(self.folder / name, lambda path: path.write_text(text, encoding="utf-8"))
 
     def skip(self, output: str, reason: str) -> str:
-        """Write why a stage has nothing to do in place of its JSON output; return the stage's line."""
+        """Write why a stage is skipped in place of its JSON output; return the stage's line."""
         self.write_json(output, {"skipped": reason})
         return f"skipped: {reason}"
 
@@ -160,7 +160,7 @@ class Run:
             self.release()
 
     def discard(self) -> None:
-        """Remove the folder of a run of which nothing is worth keeping; FileNotFoundError if it is gone.
+        """Remove the folder of a run without anything worth keeping; FileNotFoundError if it is gone.
 
         It is first renamed, so that no half of a run is ever taken for a run.
         """
@@ -173,7 +173,7 @@ class Run:
             shutil.rmtree(aside)
 
     def hold(self) -> bool:
-        """Lock the folder until it is released, or this process ends; False where another has it, or none is.
+        """Lock the folder until it is released or this process ends; False if it is locked or missing.
 
         True also where the file system has no locks, since nothing is known there.
         """
@@ -248,8 +248,9 @@ def _taken_up(settings: Settings, identity: str) -> Run | None:
 def find_unfinished(settings: Settings, identity: str) -> Run | None:
     """Return the newest run that died on these settings and inputs, or None.
 
-    One on which another process is at work has not died: two would write one folder. One that was begun by
-    other versions of Python or packages is left, too: its stages would be of two, and its manifest names one.
+    A run on which another process works has not died: two would write one folder. A run begun by other
+    versions of Python or packages is left, too: its stages would be of two versions, and its manifest names
+    one.
     """
     for run in unfinished_runs(settings):
         with suppress(FileNotFoundError):  # it has just ended
@@ -261,7 +262,7 @@ def find_unfinished(settings: Settings, identity: str) -> Run | None:
 def _goes_on(run: Run, identity: str) -> bool:
     """Return whether a run that did not end began on its present settings, inputs of this identity and code.
 
-    The budget may be another as long as the run has published nothing: what it found depends on none.
+    Until the run has published, its budget may change: no earlier result depends on it.
     """
     manifest, privacy = run.read_json(MANIFEST), run.settings.privacy
     begun = manifest["settings"]["privacy"]
@@ -279,9 +280,9 @@ def _goes_on(run: Run, identity: str) -> bool:
 
 
 def at_work(run: Run) -> Literal["this", "another"] | None:
-    """Return whether this or another process works on a run, or None if none does: by its lock, or its life.
+    """Return whether this or another process works on a run, None for neither: by lock or process id.
 
-    Of another machine's process nothing is known without a lock: it counts as gone.
+    Without a lock another machine's process cannot be checked: it counts as gone.
     """
     held = _is_held_elsewhere(run.folder)
     if held:
@@ -290,7 +291,7 @@ def at_work(run: Run) -> Literal["this", "another"] | None:
     process = manifest.get("process") or {}
     if manifest["state"] != "running" or process.get("host") != platform.node():
         return None
-    if held is False and process.get("locked"):  # its number may be another process's by now
+    if held is False and process.get("locked"):  # the process id may be reused by now
         return None
     if process["pid"] == os.getpid():
         return "this"
@@ -298,7 +299,7 @@ def at_work(run: Run) -> Literal["this", "another"] | None:
         os.kill(process["pid"], 0)
     except ProcessLookupError:
         return None
-    except PermissionError:  # it lives, and is somebody else's
+    except PermissionError:  # it lives, under another user
         return "another"
     return "another"
 
@@ -334,7 +335,7 @@ _READ: dict[Path, int] = {}  # open folders of the runs that it reads on in, by 
 
 
 def _leave_locks() -> None:
-    """Close the locks that a forked process was born with: else they outlive the one that works."""
+    """Close the locks that a forked process inherits: else they outlive the process that works."""
     for held in (_HELD, _READ):
         for descriptor in held.values():
             os.close(descriptor)
@@ -436,7 +437,7 @@ def code_version() -> dict[str, Any]:
 
 
 def other_versions(run: Run) -> list[str]:
-    """Return of what a run began under another version than there is now, and both versions."""
+    """Return what has another version than when the run began, with both versions."""
     begun, now = ({"python": of["python"]} | of["versions"] for of in (run.work(), code_version()))
     return [
         f"{name} {begun.get(name, 'none')}, now {now.get(name, 'none')}"
@@ -448,9 +449,9 @@ def other_versions(run: Run) -> list[str]:
 def identity_of(settings: Settings) -> str:
     """Return a keyed digest of the settings and of every input's bytes, which a resumed run must share.
 
-    Of an input from a database it covers the query: a resumed run keeps the rows that it has read. It covers
-    names of files, not their folders, and no key that only says where runs lie and how long: so a campaign
-    that was moved whole has its identity still.
+    For an input from a database it covers the query: a resumed run keeps the rows that it has read. It
+    covers names of files, not their folders, and no key that only sets where runs lie and how long they are
+    kept. So a campaign that is moved whole keeps its identity.
     """
     key = digest_key(settings)
     names = {one: by_name(value) for one, value in settings.input}
@@ -481,7 +482,7 @@ def _digest_is_bare(settings: Settings) -> bool:
 
 
 def has_digest_key(settings: Settings) -> bool:
-    """Return whether inputs can have been digested before; where not, a key is made by the run alone."""
+    """Return whether inputs can have been digested before; if not, only a run makes a key."""
     return _digest_is_bare(settings) or (settings.state / KEY).is_file()
 
 

@@ -11,7 +11,12 @@ raise `SettingsError`.
 from flows.settings.addresses import LAKES, SCHEMES, address_of, is_remote
 from flows.settings.environment import variables_of
 from flows.settings.feature_use import why_features_stay_out
-from flows.settings.input_sections import GroupSettings, InputSettings, check_separator
+from flows.settings.input_sections import (
+    GroupSettings,
+    InputSettings,
+    check_separator,
+    named_columns,
+)
 from flows.settings.publication_keys import (
     GRANULARITIES,
     Granularity,
@@ -44,5 +49,5 @@ __all__ = [
     "InputSettings", "ModelSettings", "PrivacySettings", "ReportSettings", "Section", "Settings",
     "SettingsError", "TopicsSettings", "address_of", "check_key", "check_separator", "fault_sentence",
     "filter_settings", "granularity_of", "input_settings", "is_remote", "key_at", "key_sentences",
-    "load_settings", "run_settings", "section_of", "variables_of", "why_features_stay_out",
+    "load_settings", "named_columns", "run_settings", "section_of", "variables_of", "why_features_stay_out",
 ]  # fmt: skip

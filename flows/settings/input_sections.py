@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -16,13 +17,38 @@ from flows.choices import LABEL_COLUMNS, Duplicates, GoldSampling
 from flows.settings.addresses import check_address
 from flows.settings.section import Section
 
-__all__ = ["GroupSettings", "InputSettings", "check_separator"]
+__all__ = ["GroupSettings", "InputSettings", "check_separator", "named_columns"]
 
 
 def check_separator(sep: str) -> None:
     """Raise ValueError for what cannot separate the cells of a line."""
     if len(sep) != 1 or sep in '"\r\n\0':
         raise ValueError(f'sep must be one letter, such as ";" or "\\t", got {sep!r}')
+
+
+def named_columns(texts: Iterable[str]) -> dict[str, str]:
+    """Return the columns that tables have for worker, task and label, from texts such as ``task=item``.
+
+    Raises
+    ------
+    ValueError
+        If a text is not of this form, or a role or a column comes twice.
+
+    Examples
+    --------
+    >>> named_columns(["worker=annotator", "task=item"])
+    {'worker': 'annotator', 'task': 'item'}
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        role, _, column = text.partition("=")
+        if role not in LABEL_COLUMNS or not column or role in found or column in found.values():
+            raise ValueError(
+                f"columns must be ROLE=COLUMN, with the roles {', '.join(LABEL_COLUMNS)}, each of them and "
+                f"each column once, got {text!r}"
+            )
+        found[role] = column
+    return found
 
 
 class GroupSettings(Section):
@@ -70,6 +96,8 @@ class InputSettings(Section):
     """Tables of the tasks: their names, groups and features."""
     gold: Path | None = None
     """Tasks whose truth is known: task, label."""
+    gold_column: str | None = None
+    """The gold table's column with the truth, blank where there is none; that table may be the labels."""
     reference: Path | None = None
     """Answers of language models, to find workers who paste them: task, label, and model if of several."""
     url_env: str | None = None
@@ -82,6 +110,8 @@ class InputSettings(Section):
     """The sheet of a workbook; by default the first with cells."""
     wide: bool = False
     """True: the labels have a row per task and a column per worker."""
+    columns: tuple[str, ...] = ()
+    """Columns that have other names in the tables, as in ["worker=annotator", "task=item"]."""
     seconds: str | None = None
     """The column of the labels with the seconds that each took."""
     gold_sampling: GoldSampling = "chosen"
@@ -149,8 +179,19 @@ class InputSettings(Section):
             )
         if self.sep is not None:
             check_separator(self.sep)
-        if self.seconds in LABEL_COLUMNS:
+        named = named_columns(self.columns)
+        if self.wide and set(named) - {"task"}:
+            raise ValueError(
+                "columns must name no more than task with wide: the others are workers"
+            )
+        if self.seconds in (*LABEL_COLUMNS, *named.values()):
             raise ValueError(f"seconds must name a column of its own, got {self.seconds!r}")
+        if self.gold_column is not None and self.gold is None:
+            raise ValueError(
+                "gold_column needs gold, the table that has it, which may be the labels"
+            )
+        if self.gold_column == named.get("task", "task"):
+            raise ValueError("gold_column must be another column than that of the tasks")
         if self.standardize and self.features_private:
             raise ValueError(
                 "standardize must be false with features_private: it reads all features in the clear"

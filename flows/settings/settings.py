@@ -28,7 +28,7 @@ __all__ = ["fault_sentence", "filter_settings", "input_settings", "load_settings
 Chosen = TypeVar("Chosen", bound=Section)
 
 FORMS = ("bool", "float", "int", "str")
-PLAIN = {  # what pydantic says of Python's types, in the words of a settings file
+PLAIN = {  # pydantic's words for Python's types, in those of a settings file
     "tuple_type": 'must be a list, as in ["a", "b"]',
     "path_type": 'must be a path, as in "labels.csv"',
     "dict_type": "must be a section of keys",
@@ -134,7 +134,7 @@ def _is_choice(part: int | str) -> bool:
 
 
 def _plain(fault: Mapping[str, Any]) -> str:
-    """Return what pydantic says of a value, in the words of a settings file."""
+    """Return pydantic's complaint about a value in the words of a settings file."""
     message = str(fault["msg"]).removeprefix("Value error, ")
     return PLAIN.get(fault["type"], message)
 

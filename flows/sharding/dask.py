@@ -174,7 +174,7 @@ def _map_over(
 
 @contextmanager
 def _open_client(chosen: EngineSettings) -> Iterator[Client]:
-    """A client of the scheduler of the settings, or of a cluster of this machine's processes."""
+    """Open a client of the scheduler of the settings, or of a cluster of this machine's processes."""
     with dask.config.set(QUIET):
         if chosen.scheduler is not None:
             try:

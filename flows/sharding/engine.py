@@ -120,7 +120,7 @@ def stored(paths: Sequence[Path], chosen: EngineSettings) -> Iterator[str | None
     except (ImportError, ValueError) as error:
         raise _not_writable(chosen.store, error) from None
     try:
-        files.mkdir(place, create_parents=False)  # a store that is not there is a misspelt one
+        files.mkdir(place, create_parents=False)  # a missing store is taken for a misspelt one
         for path in paths:
             files.put_file(str(path), f"{place}/{path.name}")
     except BaseException as error:

@@ -216,7 +216,7 @@ def write_features(
 
 
 class _Arrivals:
-    """Rows as they come, set down near those that they will stand beside: each part of them in a file."""
+    """Rows in the order of arrival, written by parts of the final order: each part in a file."""
 
     def __init__(self, folder: Path, n_rows: int, n_features: int, files: ExitStack) -> None:
         self._shape = n_rows, n_features
@@ -231,7 +231,7 @@ class _Arrivals:
     def add(
         self, place: Int[np.ndarray, " rows"], columns: slice, numbers: Float[np.ndarray, "rows _"]
     ) -> None:
-        """Set down some columns of some rows."""
+        """Write some columns of some rows."""
         order = np.argsort(place)
         ends = np.searchsorted(place[order], self._size * np.arange(len(self._files) + 1))
         for part, (first, last) in enumerate(pairwise(ends.tolist())):
@@ -257,7 +257,7 @@ class _Arrivals:
 
 
 def open_features(folder: Path) -> FeatureFolder | None:
-    """Return the features that `write_features` wrote, or None if there are none."""
+    """Return the features that `write_features` wrote, or None if it wrote none."""
     if not (folder / WHOLE_FOLDER).is_file():
         return None
     with read_back(folder / WHOLE_FOLDER):

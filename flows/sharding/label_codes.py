@@ -142,7 +142,7 @@ class _PlainCodes:
         return len(self.names[column].start) - 1
 
     def declared(self, source: LabelSource, classes: Sequence[str]) -> _PlainCodes:
-        """Return them with the codes of the classes declared; the labels' are written over."""
+        """Return labels with the codes of the classes declared; the old codes are overwritten."""
         found = self._texts("label", 0, self.size("label")).to_pylist()
         source.refuse_classes(set(found), classes)
         place = {name: code for code, name in enumerate(classes)}
@@ -289,7 +289,7 @@ def open_tasks(
 def _capped(
     paths: Sequence[Path], folder: Path, memory_gb: float, threads: int | None
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection to read files with, which spills into the folder what does not fit.
+    """Open a connection to read files with, which spills into the folder what does not fit.
 
     TableError if that is not enough, or a file turns out to be damaged.
     """
@@ -315,14 +315,14 @@ def _capped(
 
 
 def _rows(path: Path) -> str:
-    """SQL of a file's rows, with their numbers."""
+    """Return SQL of a file's rows, with their numbers."""
     return f"read_parquet({literal(str(path))}, {NUMBER}=true, {OF_FILE_ALONE})"
 
 
 def _types(
     connection: duckdb.DuckDBPyConnection, path: Path, needed: Sequence[str]
 ) -> dict[str, str]:
-    """Types of a file's columns; TableError if it is missing, empty, damaged, or lacks a column."""
+    """Return the columns' types; raise TableError for a missing or damaged file or a missing column."""
     if not path.is_file():
         raise TableError(f"{path} does not exist; mend the path in the settings")
     try:
@@ -349,7 +349,7 @@ def _types(
 def _as_text(
     connection: duckdb.DuckDBPyConnection, path: Path, rows: str, types: Mapping[str, str]
 ) -> TextTable:
-    """The rows with all cells as text, and numbered from 1 as messages count them."""
+    """Return the rows with all cells as text, and numbered from 1 as messages count them."""
     text = {name: text_of_number(quote(name), kind) for name, kind in types.items()}
     texts = ", ".join(
         f"{text[name] if is_number(name, kind) else text_of_cell(f'({text[name]})')} AS {quote(name)}"

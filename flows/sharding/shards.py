@@ -93,7 +93,7 @@ class ShardFolder:
         return (*self.paths, *(path for path in beside if path.is_file()))
 
     def names(self, column: LabelColumn) -> np.ndarray:
-        """The names that a column's codes stand for."""
+        """Return the names that a column's codes stand for."""
         return _names_in(self.folder, column)
 
 
@@ -170,7 +170,7 @@ def write_shards(
 
 
 def count_rows(table: Path) -> int:
-    """Return how many rows a Parquet file says that it has; 0 of a file that cannot be read."""
+    """Return the number of rows in a Parquet file's metadata; 0 of a file that cannot be read."""
     try:
         return int(pq.read_metadata(table).num_rows)
     except (OSError, pa.ArrowInvalid):
@@ -187,7 +187,7 @@ def open_shards(folder: Path) -> ShardFolder:
 
 
 def names_alone(workers: np.ndarray, tasks: np.ndarray, classes: np.ndarray) -> CrowdLabels:
-    """A label table of these names and no rows: the codes of a campaign whose labels are in shards."""
+    """Return a label table of these names and no rows: the codes of a campaign whose labels are in shards."""
     nothing = np.empty(0, dtype=np.int32)
     return CrowdLabels.from_codes(
         nothing, nothing, nothing, workers=workers, tasks=tasks, classes=classes
@@ -370,7 +370,7 @@ def _keep_classes(
 
 
 def _cut(batches: Iterator[pa.Table], shard_labels: int) -> Iterator[pa.Table]:
-    """Shards from rows sorted by task."""
+    """Cut rows sorted by task into shards."""
     held = SCHEMA.empty_table()
     for batch in batches:
         held = pa.concat_tables([held, batch])
@@ -391,7 +391,7 @@ def _unrepeated(
     folder: Path,
     duplicates: Literal["error", "first", "last"],
 ) -> Iterator[pa.Table]:
-    """Batches of codes by task and worker; a repeated (worker, task) is refused or dropped."""
+    """Yield batches of codes by task and worker; a repeated (worker, task) is refused or dropped."""
     before = np.array([[-1], [-1]], dtype=np.int32)  # task and worker of the row before
     batches = codes.sorted_codes(keep="any" if duplicates == "error" else duplicates)
     for batch in batches:

@@ -203,7 +203,7 @@ def read_statements(
 
 
 def _kinds(found: Statement) -> list[dict[str, Any]]:
-    """How many more of each listed kind fit, under whichever key; of cells the dearest counts."""
+    """Return how many more of each listed kind fit, under whichever key; of cells the dearest counts."""
     kinds: dict[tuple[str, Cost | str], Cost] = {}
     for entry in reversed(found.entries):
         if entry.plan is None:

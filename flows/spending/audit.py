@@ -82,7 +82,7 @@ class Audited:
 def _moved(
     value: list[int] | list[list[int]], other: list[int] | list[list[int]]
 ) -> tuple[Neighbour, Neighbour]:
-    """Class counts of 10 records in a group, of which two are of another class in the second."""
+    """Return class counts of 10 records in a group, of which two are of another class in the second."""
     first, second = (
         Query("trial", "counts", np.array(counts), Unit.SUBJECT, n=int(np.sum(counts)), l1=4.0)
         for counts in (value, other)
@@ -91,7 +91,7 @@ def _moved(
 
 
 def _label_sets() -> tuple[Neighbour, Neighbour]:
-    """Ten tasks with places for two of four classes; the last has the first two, then the others."""
+    """Return ten tasks with places for two of four classes; the last has the first two, then the others."""
     tasks = [str(number) for number in range(10)]
     queries: list[Query] = []
     for last in ([True, True, False, False], [False, False, True, True]):
@@ -106,7 +106,7 @@ def _label_sets() -> tuple[Neighbour, Neighbour]:
 
 
 def _win_points() -> tuple[Neighbour, Neighbour]:
-    """Twelve comparisons of three items; in the second the last one is won by the other item."""
+    """Return twelve comparisons of three items; in the second the last one is won by the other item."""
     left, right = np.tile([0, 0, 1], 4), np.tile([1, 2, 2], 4)
     queries: list[Query] = []
     for last in (0, 1):
@@ -118,7 +118,7 @@ def _win_points() -> tuple[Neighbour, Neighbour]:
 
 
 def _scores() -> tuple[Neighbour, Neighbour]:
-    """Votes of which one moves from the first to the second."""
+    """Return votes of which one moves from the first to the second."""
     first, second = (
         Query("trial", "scores", np.array(votes), Unit.CONSENSUS_LABEL, n=9, l1=2.0)
         for votes in ((4, 3, 2), (3, 4, 2))
@@ -127,7 +127,7 @@ def _scores() -> tuple[Neighbour, Neighbour]:
 
 
 def _corrections() -> tuple[Neighbour, Neighbour]:
-    """Ten gold tasks; one whose consensus is wrong is wrong the other way in the second."""
+    """Return ten gold tasks; one whose consensus is wrong is wrong the other way in the second."""
     first, second = (
         Query("trial", "corrections", value, Unit.CONSENSUS_LABEL, n=10, l1=4.0)
         for value in (
@@ -139,7 +139,7 @@ def _corrections() -> tuple[Neighbour, Neighbour]:
 
 
 def _rows() -> tuple[Neighbour, Neighbour]:
-    """Rows of two classes and a public split; the last of each side is turned around in features and class.
+    """Return rows of two classes and a public split; in the other the last is turned around in both.
 
     Only the last row for training differs, as neighbours may differ in one.
     """
@@ -161,7 +161,7 @@ def _rows() -> tuple[Neighbour, Neighbour]:
 
 
 def _flat_rows() -> tuple[Neighbour, Neighbour]:
-    """The same rows along a diagonal, which the last one of the second leaves: components turn with it."""
+    """Return rows along a diagonal, which the last one of the second leaves: components turn with it."""
     found = []
     for (query, asked), turned in zip(_rows(), (1.0, -1.0), strict=True):
         rows = training_rows(query, KNOBS["n_classes"])
@@ -172,7 +172,7 @@ def _flat_rows() -> tuple[Neighbour, Neighbour]:
 
 
 def _directions() -> tuple[Neighbour, Neighbour]:
-    """Three rows of length one, of which the last is turned from the first axis to the second."""
+    """Return three rows of length one, of which the last is turned from the first axis to the second."""
     first, second = (
         moments_query(np.eye(3)[list(axes)], norm_bound=1.0, dataset="trial")
         for axes in ((0, 2, 0), (0, 2, 1))
@@ -181,7 +181,7 @@ def _directions() -> tuple[Neighbour, Neighbour]:
 
 
 def _values() -> tuple[Neighbour, Neighbour]:
-    """Values of which one for training moves from the first bin to the last."""
+    """Return values of which one for training moves from the first bin to the last."""
     validation = np.arange(N_ROWS) % 4 == 0
     x = np.where(np.arange(N_ROWS) < N_ROWS // 2, 0.1, 0.9)
     other = x.copy()
@@ -198,7 +198,7 @@ def _values() -> tuple[Neighbour, Neighbour]:
 
 
 def _holdout(ask: Callable[[np.ndarray], list[Mapping[str, Any]]]) -> tuple[Neighbour, Neighbour]:
-    """A holdout on which a model is right half of the time, and one more time on the neighbour's."""
+    """Return a holdout on which a model is right half of the time, and one more time on the neighbour's."""
     right = np.arange(N_ROWS) % 2 == 0
     other = right.copy()
     other[1] = True
@@ -212,13 +212,13 @@ def _holdout(ask: Callable[[np.ndarray], list[Mapping[str, Any]]]) -> tuple[Neig
 
 
 def _means(right: np.ndarray) -> list[Mapping[str, Any]]:
-    """A question at the threshold, one far from it, and the first again by another name."""
+    """Return a question at the threshold, one far from it, and the first again by another name."""
     holdout = right.astype(np.float64)
     return [{"train": train, "holdout": holdout} for train in (0.25, 0.9, 0.25)]
 
 
 def _candidates(right: np.ndarray) -> list[Mapping[str, Any]]:
-    """Candidates at the gate's edge, one of whom is far from it."""
+    """Return candidates at the gate's edge, one of whom is far from it."""
     holdout = right.astype(np.float64)
     return [
         {"train": train, "n_train": N_ROWS, "holdout": holdout} for train in (0.5, 0.5, 0.9, 0.5)
@@ -226,7 +226,7 @@ def _candidates(right: np.ndarray) -> list[Mapping[str, Any]]:
 
 
 def _areas(right: np.ndarray) -> list[Mapping[str, Any]]:
-    """The same about the area under the curve of scores that one record's score moves."""
+    """Return those about the area under the curve of scores that one record's score moves."""
     positive = np.arange(N_ROWS) < N_ROWS // 2
     score = np.where(right, positive, ~positive).astype(np.float64)
     return [{"train": train, "score": score, "positive": positive} for train in (0.25, 0.9)]
@@ -243,7 +243,7 @@ def _binned(epsilon: float) -> HistogramValidation:
 def _two_right(
     ask: Callable[[np.ndarray], list[Mapping[str, Any]]],
 ) -> tuple[Neighbour, Neighbour]:
-    """The holdout whose model is right one more time, and one on which it is so two more times."""
+    """Return a holdout whose model is right one more time, and one on which it is so two more times."""
     (_, first), _ = _holdout(ask)
     (query, _), _ = _holdout(ask)
     right = np.arange(N_ROWS) % 2 == 0
@@ -356,6 +356,8 @@ def trial(
     if name not in COUNTS and name not in AUDITED:
         known = ", ".join([*COUNTS, *AUDITED, "public_folder"])
         raise SettingsError(f"mechanism must be one of {known}, got {name!r}")
+    if not 0 < epsilon < math.inf:  # a gate's noise is the price's inverse
+        raise SettingsError(f"epsilon must be > 0 and finite, got epsilon={epsilon}")
     try:
         if name in COUNTS:
             kind = COUNTS[name]

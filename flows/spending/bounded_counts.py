@@ -6,6 +6,8 @@ Where several classes may hold at once, the likeliest of each task count.
 
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
 import pyarrow.compute as pc
 from jaxtyping import Bool, Float, Int
@@ -15,7 +17,9 @@ from flows.settings import PrivacySettings, Settings
 from flows.tables import arrow_array, numpy_array
 from privacy import Query, bounded_labels, bounded_tasks, label_set_counts, subject_counts
 
-__all__ = ["SET_THRESHOLD", "counted_tasks", "dealt_names", "set_queries", "subject_queries"]
+__all__ = [
+    "SET_THRESHOLD", "counted_tasks", "dealt_names", "digest_key", "set_queries", "subject_queries",
+]  # fmt: skip
 
 SET_THRESHOLD = 0.5  # a class of several holds where its probability is above this
 
@@ -31,8 +35,14 @@ def counted_tasks(crowd: Crowd, settings: Settings) -> Bool[np.ndarray, " tasks"
     _, subject = np.unique(whose, return_inverse=True)
     return bounded_tasks(
         subject, tasks=crowd.labels.tasks, max_tasks=privacy.max_tasks_per_subject,
-        key=f"subjects {settings.seed}".encode(),
+        key=digest_key(f"subjects {settings.seed}"),
     )  # fmt: skip
+
+
+def digest_key(text: str) -> bytes:
+    """Return a text as the key of digests, of which no key is longer than 64 bytes; a seed may be."""
+    key = text.encode()
+    return key if len(key) <= hashlib.blake2b.MAX_KEY_SIZE else hashlib.blake2b(key).digest()
 
 
 def dealt_names(crowd: Crowd) -> np.ndarray:

@@ -137,7 +137,7 @@ def _unused_name(keys: tuple[str, ...]) -> str:
 
 
 def _counts_fit(ledger: Ledger, dataset: str, year: Year, *, waits: bool) -> bool:
-    """Whether what is left covers the counts of one more cohort: it costs what it is dearer than the others.
+    """Return whether what is left covers the counts of one more cohort: what it is dearer than the others.
 
     A cohort that is on record is counted in every later run, so that one which cannot be paid would stop all.
     """
@@ -226,7 +226,7 @@ def _check_holds_released(ledger: Ledger, dataset: str, known: _Record) -> None:
 
 
 def _read(path: Path) -> _Record | None:
-    """The record; None if there is none."""
+    """Return the record; None if there is none."""
     if not path.exists():
         return None
     try:

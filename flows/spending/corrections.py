@@ -56,7 +56,7 @@ class Correction:
 
 
 def why_not_corrected(settings: Settings) -> str | None:
-    """Why the settings pay for no correction by gold, or None."""
+    """Return why the settings pay for no correction by gold, or None."""
     if settings.privacy is None or settings.privacy.correction_epsilon is None:
         return "shares are the crowd's: a correction has no price (privacy.correction_epsilon)"
     return CHOSEN if settings.input.gold_sampling == "chosen" else None
@@ -192,6 +192,10 @@ def propose_gold(
     >>> propose_gold(0.1, accuracy=0.8, n_tasks=5_000, n_classes=4, level=0.9, price=1.0).n_gold
     220
     """
+    if not (n_tasks >= 1 and max_tasks >= 1):  # a share of the price would be 0 or less
+        raise SettingsError(
+            f"n_tasks and max_tasks must be >= 1, got n_tasks={n_tasks}, max_tasks={max_tasks}"
+        )
     about = {"accuracy": accuracy, "n_tasks": n_tasks, "n_classes": n_classes, "level": level}
     n, counts, correction, variances, each = START, None, None, {}, None
     for _ in range(ROUNDS):

@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Float64, Int
 from flows.files import text_parts
 from flows.run import Crowd
 from flows.settings import ModelSettings, Settings
-from flows.spending.bounded_counts import counted_tasks, dealt_names
+from flows.spending.bounded_counts import counted_tasks, dealt_names, digest_key
 
 __all__ = ["Rows", "binding_names", "deal", "dealt_rows", "drawn_by_name"]
 
@@ -102,7 +102,7 @@ def deal(
     >>> int(held.sum()), int(validated.sum()), int((held & validated).sum())
     (178, 214, 0)
     """
-    drawn = drawn_by_name(tasks, str(seed).encode())
+    drawn = drawn_by_name(tasks, digest_key(str(seed)))
     held = drawn < holdout
     return held, ~held & (drawn < holdout + (1 - holdout) * validation)
 
@@ -116,11 +116,13 @@ def drawn_by_name(tasks: np.ndarray, salt: bytes) -> Float64[np.ndarray, " tasks
     for names in text_parts(tasks):
         all_names.update("\0".join([*names, ""]).encode())
     key = all_names.digest()
-    if key not in _DRAWN:
-        _DRAWN.clear()
+    found = _DRAWN.get(key)
+    if found is None:
         parts = (_drawn(names, salt) for names in text_parts(tasks))
-        _DRAWN[key] = np.concatenate([np.empty(0), *parts])
-    return _DRAWN[key]
+        found = np.concatenate([np.empty(0), *parts])
+        _DRAWN.clear()  # another thread may do so at any time
+        _DRAWN[key] = found
+    return found
 
 
 def _drawn(names: list[str], salt: bytes) -> Float64[np.ndarray, " names"]:

@@ -117,7 +117,7 @@ def _join(folder: Path, dataset: str, known: dict[str, Assigned], name: str, now
 
 
 def _assigned(task: np.ndarray, group: np.ndarray) -> Assigned:
-    """An assignment in the order of its tasks' digests."""
+    """Return an assignment in the order of its tasks' digests."""
     digest = task_digests(task)
     order = np.argsort(digest, kind="stable")
     digest, group = digest[order], group[order]
@@ -135,7 +135,7 @@ def _assigned(task: np.ndarray, group: np.ndarray) -> Assigned:
 
 
 def _agree(before: Assigned, now: Assigned) -> bool:
-    """Whether no task has moved, and groups of a name and size seen before hold the same tasks."""
+    """Return whether no task has moved, and groups of a name and size seen before hold the same tasks."""
     place = np.searchsorted(before.task, now.task).clip(max=before.task.size - 1)
     met = before.task[place] == now.task
     still = bool((before.group[place][met] == now.group[met]).all())
@@ -145,7 +145,7 @@ def _agree(before: Assigned, now: Assigned) -> bool:
 
 
 def _released(ledger: Ledger, dataset: str, records: int) -> dict[str, set[tuple[str, float]]]:
-    """The groups that were released in each partition, with their sizes at so many records a task."""
+    """Return the groups that were released in each partition, with their sizes at so many records a task."""
     released: dict[str, set[tuple[str, float]]] = {}
     for part, n in ledger.paid_parts(dataset):
         released.setdefault(part.partition, set()).add((part.name, n / records))
@@ -158,7 +158,7 @@ def _kind(partition: str) -> str:
 
 
 def _unused(exact: str, taken: set[str]) -> str:
-    """A name that no partition has had, whether or not its assignment is lost."""
+    """Return a name that no partition has had, whether or not its assignment is lost."""
     kind, _, digest = exact.partition(":")
     name, count = f"{kind}:first-{digest}", 1
     while name in taken:
@@ -178,7 +178,7 @@ def _digest(content: bytes) -> str:
 
 
 def _read(path: Path) -> dict[str, Assigned]:
-    """The partitions recorded, the newest last; empty if the file is lost or damaged."""
+    """Return the partitions recorded, the newest last; empty if the file is lost or damaged."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             names = stored["names"].tolist()

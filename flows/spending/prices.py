@@ -135,7 +135,7 @@ def _unpaid(years: Iterable[Year], paid: Cost) -> Cost:
 
 
 def _year_parts(year: Year) -> list[Price]:
-    """The prices of a year by what they buy; each cohort is asked once, so that none adds to another."""
+    """Return the prices of a year by what they buy: each cohort is asked once, and none adds to another."""
     zero = exact(0)
     counts = Cost(exact(year.counts), zero)
     parts: list[Price] = [(COUNTS, counts, "exact", "each cohort once, in parallel")]
@@ -315,7 +315,7 @@ Price = tuple[str, Cost | None, Arithmetic, str]
 
 
 def _counts_price(privacy: PrivacySettings, n_classes: int, found: Statement | None) -> Price:
-    """The price of the class counts: all groups together, or their plan if it is not paid yet."""
+    """Return the price of the class counts: all groups together, or their plan if it is not paid yet."""
     from flows.spending.noise_choice import count_noise  # a statement needs none
 
     epsilon, delta = exact(privacy.proportions_epsilon), exact(privacy.proportions_delta)
@@ -331,7 +331,7 @@ def _counts_price(privacy: PrivacySettings, n_classes: int, found: Statement | N
 
 
 def _paid_plan(privacy: PrivacySettings, found: Statement | None) -> PlanUse | None:
-    """The plan of class counts that these settings ask for, if it is paid."""
+    """Return the plan of class counts that these settings ask for, if it is paid."""
     from flows.spending.releases import PLAN  # a statement needs none
 
     limit = Cost(exact(privacy.proportions_epsilon), exact(privacy.proportions_delta))
@@ -351,11 +351,11 @@ class _Series:
     at_most: float
 
     def price(self, n: int) -> Cost | None:
-        """The price of `n` of them; None if there cannot be as many."""
+        """Return the price of `n` of them; None if there cannot be as many."""
         return None if n > self.at_most else self.once + self.each.times(n)
 
     def affordable(self, left: Cost) -> int:
-        """How many of them a budget's rest pays for."""
+        """Return how many of them a budget's rest pays for."""
         if not self.once.within(left):
             return 0
         n = self.at_most if self.each == NOTHING else fits(left - self.once, self.each)
@@ -363,7 +363,7 @@ class _Series:
 
 
 def _series(privacy: PrivacySettings, found: Statement | None, parts: list[Price]) -> _Series:
-    """Publications of these parts; a plan pays for the counts of as many as it has releases left."""
+    """Return publications of these parts; a plan pays for the counts of as many as it has releases left."""
     counts, *others = parts
     if privacy.planned_releases == 1:
         return _Series(NOTHING, _asked(parts), math.inf)
@@ -373,7 +373,7 @@ def _series(privacy: PrivacySettings, found: Statement | None, parts: list[Price
 
 
 def _correction_price(settings: Settings, privacy: PrivacySettings) -> list[Price]:
-    """The price of the correction by gold, if the settings ask for one that can be made."""
+    """Return the price of the correction by gold, if the settings ask for one that can be made."""
     from flows.spending.corrections import why_not_corrected  # a statement needs none
 
     if privacy.correction_epsilon is None or why_not_corrected(settings) is not None:
@@ -385,7 +385,7 @@ def _correction_price(settings: Settings, privacy: PrivacySettings) -> list[Pric
 def _learning_prices(
     settings: Settings, privacy: PrivacySettings, n_tasks: int | None
 ) -> list[Price]:
-    """The prices of training and of the gate; they have different tasks, so the dearer one counts."""
+    """Return the prices of training and of the gate; they have different tasks, so the dearer one counts."""
     from flows.spending.releases import gate_of  # for runs with a model alone
     from learners import ScoredTraining, Thresholdout
 
@@ -416,7 +416,7 @@ def _learning_prices(
 
 
 def _verdict(parts: list[Price], budget: Cost, limit: Cost, left: Cost) -> dict[str, Any]:
-    """Whether the parts fit together into what is left; None if a price is unknown."""
+    """Return whether the parts fit together into what is left; None if a price is unknown."""
     asked = _asked(parts)
     verdict: bool | None = asked.within(left) and budget == limit
     if verdict and any(cost is None for _, cost, _, _ in parts):
@@ -425,7 +425,7 @@ def _verdict(parts: list[Price], budget: Cost, limit: Cost, left: Cost) -> dict[
 
 
 def _asked(parts: list[Price]) -> Cost:
-    """The cost of the parts together whose price is known."""
+    """Return the cost of the parts together whose price is known."""
     known = [(what, cost) for what, cost, _, _ in parts if cost is not None]
     asked = Cost.max([cost for what, cost in known if what not in ADDED] or [NOTHING])
     for _, cost in (one for one in known if one[0] in ADDED):

@@ -180,7 +180,7 @@ def with_grown_partition(plan: Plan, crowd: Crowd, settings: Settings, ledger: L
     def grown(
         queries: tuple[Query, ...], tasks: np.ndarray, group: np.ndarray, records: int
     ) -> tuple[Query, ...]:
-        """The same queries, each in the cell of its name of the partition that these tasks join."""
+        """Return the same queries, each in the cell of its name of the partition that these tasks join."""
         parts = [query.part for query in queries if query.part is not None]
         if not parts:
             return queries
@@ -211,7 +211,7 @@ def consensus_label(run: Run, crowd: Crowd) -> Int[np.ndarray, " tasks"]:
 def _count_queries(
     run: Run, crowd: Crowd, privacy: PrivacySettings, label: Labels
 ) -> tuple[tuple[Query, ...], tuple[str, ...], Int[np.ndarray, " groups"], int]:
-    """Class counts of the groups that are large enough, with their names and sizes; what does not count."""
+    """Return class counts of the groups large enough, their names and sizes, and what does not count."""
     terms: dict[str, Any] = {"classes": crowd.labels.classes.tolist()}
     n_left_out = int(np.count_nonzero(~counted_tasks(crowd, run.settings)))
     if privacy.max_labels is not None:
@@ -239,7 +239,7 @@ def _count_queries(
 def _group_queries(
     run: Run, crowd: Crowd, privacy: PrivacySettings, label: Labels
 ) -> tuple[Query, ...]:
-    """Every labelled group's class counts, counted here or added up on the shards."""
+    """Return every labelled group's class counts, counted here or added up on the shards."""
     settings, n_classes = run.settings, crowd.labels.n_classes
     names, group = crowd.labelled_groups()
     about: dict[str, Any] = {
@@ -259,7 +259,7 @@ def _correction(
     groups: tuple[str, ...],
     label: Labels,
 ) -> Correction | str:
-    """The correction of these groups' counts by gold, under the run's key, or why there is none."""
+    """Return the correction of these groups' counts by gold, under the run's key, or why there is none."""
     why_not = why_not_corrected(run.settings)
     if why_not is not None:
         return why_not
@@ -275,7 +275,7 @@ def _correction(
 def _published(
     key: str | None, query: Query, facts: Mapping[str, object], **terms: object
 ) -> Query:
-    """The query under the run's key, with the public facts that give the value its meaning, and its sizes."""
+    """Return the query under the run's key, with the public facts that give it its meaning, and its sizes."""
     if key is None:
         return query
     texts = (json.dumps(one, sort_keys=True) for one in (terms, facts))
@@ -309,7 +309,7 @@ def protected_unit(settings: Settings, privacy: PrivacySettings) -> Unit:
 def _learning(
     rows: Rows, crowd: Crowd, run: Run, model: ModelSettings, privacy: PrivacySettings
 ) -> Learning:
-    """Training on the development rows and the gate on the holdout rows: two cells of one partition.
+    """Return training on the development rows and the gate on the holdout rows: two cells of one partition.
 
     What was published under a key stays apart from the holdout while the rows are dealt as they were.
     """
@@ -447,5 +447,5 @@ def _on_components(
 
 
 def _share_of(price: float, size: int) -> float:
-    """The price for one record with which `size` of them together stay within a price."""
+    """Return the price for one record with which `size` of them together stay within a price."""
     return six_digits_down(exact(price) / size)

@@ -162,7 +162,8 @@ def year_of(settings: Settings) -> Year | None:
 
 def check_year_prices(year: Year, n_classes: int) -> None:
     """Raise SettingsError if a price is too small for the law of its noise, which intervals need."""
-    for price, n_counts in ((year.counts, n_classes), (year.score, 2), (year.gate, 2)):
+    # the gate's is above the score's
+    for price, n_counts in ((year.counts, n_classes), (year.score, 2)):
         try:
             if price:
                 LatticeLaplace(price).law(n_counts)
@@ -212,7 +213,7 @@ def year_months(
 
 
 def _sizes(privacy: PrivacySettings, used: list[int], n_tasks: int | None) -> list[int] | None:
-    """Sizes of all planned cohorts, as far as public numbers predict them."""
+    """Return sizes of all planned cohorts, as far as public numbers predict them."""
     left = privacy.planned_runs - len(used)
     if left <= 0:
         return used

@@ -204,7 +204,7 @@ def _uses(crowd: Crowd, settings: Settings) -> Int[np.ndarray, " tasks"]:
 def _count_queries(
     label: np.ndarray, crowd: Crowd, settings: Settings, privacy: PrivacySettings, cohorts: Cohorts
 ) -> tuple[tuple[tuple[int, Query], ...], np.ndarray, tuple[str, ...]]:
-    """Class counts of each cohort in each group that is large enough."""
+    """Return class counts of each cohort in each group that is large enough."""
     joined = np.flatnonzero(cohorts.cohort >= 0)
     names, of_task = np.unique(cohorts.group[joined], return_inverse=True)
     large = np.bincount(of_task) >= privacy.min_group_size
@@ -234,7 +234,7 @@ def _correction_queries(
     label: np.ndarray, crowd: Crowd, settings: Settings, privacy: PrivacySettings,
     cohorts: Cohorts, years: tuple[Year, ...], published: tuple[str, ...],
 ) -> tuple[tuple[int, Query], ...] | str:  # fmt: skip
-    """The correction by gold of each cohort that has some, of all published groups together, or why not.
+    """Return corrections by gold of cohorts that have some, each of all published groups, or why not.
 
     Gold of other groups says nothing of the shares that are corrected.
     """
@@ -269,7 +269,7 @@ def _learning(
     label: np.ndarray, crowd: Crowd, settings: Settings, privacy: PrivacySettings,
     cohorts: Cohorts, years: tuple[Year, ...],
 ) -> tuple[CohortRows, ...]:  # fmt: skip
-    """The rows of each cohort that can train a model and judge it."""
+    """Return the rows of each cohort that can train a model and judge it."""
     model = settings.model
     if model is None or crowd.tasks is None or not crowd.tasks.feature_names:
         return ()
@@ -305,7 +305,7 @@ def _learning(
 def _reads(
     training: StabilityValidation | NoisyGradientDescent, use: Int[np.ndarray, " tasks"]
 ) -> Bool[np.ndarray, " tasks"]:
-    """Rows that a training reads: those of validation too, where it chooses."""
+    """Return rows that a training reads: those of validation too, where it chooses."""
     chooses = isinstance(training, StabilityValidation)
     found: np.ndarray = use != HOLDOUT if chooses else use == TRAINING
     return found

@@ -306,7 +306,7 @@ ELSEWHERE = (
 
 
 def output_list() -> str:
-    """Return the one list, in Markdown, of all that a run leaves and says: who may see what."""
+    """Return the one list, in Markdown, of all that a run writes and prints: who may see what."""
     files = [(f"`{one.name}`", one) for one in outputs()]
     files += [(f"`state/{one.name}`", one) for one in KEPT]
     lines = ["| where | what | who may see it |", "|---|---|---|"]

@@ -146,7 +146,7 @@ def _look_closer(
 
 
 def _refuse_many(crowd: Crowd, asked: ReportSettings) -> None:
-    """Raise SettingsError if the report is to have what needs a table of tasks by classes."""
+    """Raise SettingsError if the report needs a table of tasks by classes that is too large."""
     keys = ("archetypes", "error_features", "decision_images", "psychometric")
     wanted = [f"report.{key}" for key in keys if getattr(asked, key)]
     if wanted:
@@ -176,7 +176,7 @@ def consensus_verdict(found: dict[str, Any]) -> str:
 
 
 def _confidence(found: dict[str, Any]) -> str:
-    """Say how sure the consensus is; a panel of models alone without gold is not asked how sure it is."""
+    """Say how sure the consensus is; a panel of models alone without gold has no confidence."""
     if found["models_alone"]:
         return f"no confidence to be had: {MODELS_ALONE}"
     calibrated = found["confidence"]
@@ -194,7 +194,7 @@ def _confidence(found: dict[str, Any]) -> str:
 
 
 def _calibrated(run: Run, crowd: Crowd, found: Aggregated) -> CalibratedConfidence:
-    """How far each label can be believed; gold that was used is certain, and cannot calibrate."""
+    """Return each label's confidence; gold that was used is certain, and cannot calibrate."""
     gold = crowd.gold_code()
     if not run.settings.consensus.use_gold:
         return calibrate_support(found.support, gold)
@@ -205,7 +205,7 @@ def _calibrated(run: Run, crowd: Crowd, found: Aggregated) -> CalibratedConfiden
 def _confidence_facts(
     sure: CalibratedConfidence, refused: Bool[np.ndarray, " tasks"]
 ) -> dict[str, Any]:
-    """Confidence in figures: its evidence, mean, histogram and reliability; None where all is refused."""
+    """Return the evidence, mean, histogram and reliability of confidence; None where all is refused."""
     if refused.all():
         nothing = dict.fromkeys(("confidence", "mean_confidence", "confidence_histogram"))
         return nothing | {"model_confidence": float(sure.model.mean())}
@@ -242,7 +242,7 @@ def _compared(before: dict[str, Any] | None) -> str | None:
 
 
 def _reliability(found: Reliability | None) -> dict[str, Any] | None:
-    """Reliability on the gold tasks: as a whole, with an interval of the share right, and by bins."""
+    """Return reliability on gold tasks: as a whole, with an interval of the share right, and by bins."""
     if found is None:
         return None
     n_right = np.concatenate([[found.bin_right.sum()], found.bin_right])
@@ -271,7 +271,7 @@ def _reliability(found: Reliability | None) -> dict[str, Any] | None:
 
 
 def _facts(run: Run, crowd: Crowd, found: Aggregated) -> dict[str, Any]:
-    """The consensus as a whole; the stage adds its plan, its confidence and its check against gold."""
+    """Return facts of the whole consensus; the stage adds its plan, confidence and check against gold."""
     chosen = run.settings.consensus
     return {
         "aggregator": run.settings.aggregator,
@@ -292,7 +292,7 @@ def _facts(run: Run, crowd: Crowd, found: Aggregated) -> dict[str, Any]:
 def _models_alone(
     run: Run, crowd: Crowd, found: Aggregated, sure: CalibratedConfidence
 ) -> Bool[np.ndarray, " tasks"]:
-    """Return the tasks without a confidence: models alone voted, which may err alike, and no gold shows it.
+    """Return tasks without a confidence: models alone voted, which may err alike, and no gold shows it.
 
     Labels in shards that are not in memory are looked at as a whole.
     """
@@ -306,14 +306,14 @@ def _models_alone(
 
 
 def _n_regrouped(found: Aggregated) -> int | None:
-    """Number of tasks whose label would differ if members of groups had one vote each."""
+    """Count tasks whose label would differ if members of groups had one vote each."""
     if found.ungrouped is None:
         return None
     return int(np.count_nonzero(found.ungrouped != found.of_labels))
 
 
 def _start(run: Run, found: Aggregated) -> dict[str, Any] | None:
-    """Return where EM started if it went on from an earlier run, and what differs from a fit begun anew."""
+    """Return the start of EM if it is an earlier run's fit, and the difference from a fit begun anew."""
     if found.start is None:
         return None
     known = int(found.start.confusion.any(axis=(1, 2)).sum())
@@ -325,7 +325,7 @@ def _start(run: Run, found: Aggregated) -> dict[str, Any] | None:
 
 
 def _line(facts: dict[str, Any], n_tasks: int) -> str:
-    """The stage's line, from its facts."""
+    """Return the stage's line, from its facts."""
     gold, start = facts["gold"], facts["start"]
     checked = f"; {gold['accuracy']:.1%} right on {gold_tasks(gold['n'])}" if gold else ""
     line = f"{n_tasks:,} consensus label{'s' * (n_tasks != 1)}, {_confidence(facts)}{checked}"
@@ -339,7 +339,7 @@ def _line(facts: dict[str, Any], n_tasks: int) -> str:
 
 
 def _choice(consensus: AnyConsensus) -> dict[str, Any] | None:
-    """Which aggregators were pooled, and what each was worth, where the settings left it open."""
+    """Return which aggregators were pooled, with their weights, where the settings name none."""
     if not isinstance(consensus, Auto | NamedAuto):
         return None
     scores = [
@@ -358,10 +358,10 @@ def _choice(consensus: AnyConsensus) -> dict[str, Any] | None:
 def _gold_check(
     run: Run, labels: CampaignLabels, found: Aggregated, groups: Groups
 ) -> dict[str, Any] | None:
-    """Share of gold tasks that the consensus gets right, beside that of all workers' and of majority vote.
+    """Return the share of gold tasks that the consensus gets right, beside all workers' and majority vote's.
 
     Those two are of labels alone, and so is `of_labels`: the consensus before a voice, or gold's reading,
-    joined it. Gold that was used cannot check: then there is no check.
+    joined it. Gold that was used cannot check; the result is then None.
     """
     gold = labels.crowd.gold_code()
     if run.settings.consensus.use_gold or not (gold >= 0).any():
@@ -405,7 +405,7 @@ def _consensus_rows(crowd: Crowd, found: Aggregated, confidence: np.ndarray) -> 
 def _parts_of(n_rows: int) -> Iterator[slice]:
     """Yield the rows of each part in which a table is made and written; one part at least.
 
-    Names looked at for a part leave memory with it.
+    Names read for a part leave memory with it.
     """
     for first in range(0, max(n_rows, 1), ROW_GROUP):
         yield slice(first, min(first + ROW_GROUP, n_rows))
@@ -432,7 +432,7 @@ def _names_of(tasks: np.ndarray, chosen: np.ndarray) -> np.ndarray:
 def _posterior_columns(
     posterior: np.ndarray | NamedPosterior, classes: np.ndarray, rows: slice
 ) -> dict[str, Any]:
-    """The posterior of some tasks: of all classes, or of those that each was given, and their names."""
+    """Return some tasks' posterior: of all classes, or of those that each was given, and their names."""
     if not isinstance(posterior, NamedPosterior):
         return {"posterior": posterior[rows]}
     named = posterior.named
@@ -445,7 +445,7 @@ def _posterior_columns(
 
 
 def _count_columns(found: Aggregated, order: np.ndarray) -> dict[str, Any]:
-    """How many workers named each class: of all classes, or of those that the task was given."""
+    """Return how many workers named each class: of all classes, or of those that the task was given."""
     tasks = found.tasks
     if tasks.counts is not None:
         return {"counts": tasks.counts[order]}
@@ -462,7 +462,7 @@ def _count_columns(found: Aggregated, order: np.ndarray) -> dict[str, Any]:
 
 
 def _next_rows(found: Aggregated, confidence: np.ndarray, order: np.ndarray) -> Iterator[pa.Table]:
-    """Tasks, those least believed first, with how many workers named each class."""
+    """Return tasks, the least confident first, with how many workers named each class."""
     tasks = found.tasks
     for rows in _parts_of(order.size):
         now = order[rows]
@@ -484,7 +484,7 @@ def _next_rows(found: Aggregated, confidence: np.ndarray, order: np.ndarray) -> 
 
 
 def _count_table(crowd: Crowd, counts: np.ndarray) -> pa.Table:
-    """Consensus classes of each labelled group: what publication counts where labels are in shards."""
+    """Return consensus counts of each labelled group, which publication reads where labels are in shards."""
     names, _ = crowd.labelled_groups()
     group, classes = np.repeat(names, crowd.labels.n_classes), crowd.labels.classes
     cells = {"group": group, "class": np.tile(classes, names.size), "n": counts.ravel()}

@@ -69,7 +69,7 @@ def kurtosis_of_sum(
 
 
 def read_correction(ledger: Ledger, plan: Plan) -> tuple[Release[Any], ...]:
-    """Release the correction of a run; nothing where there is none."""
+    """Release the correction of a run, if the run has one."""
     if isinstance(plan.correction, str):
         return ()
     return ledger.release_all(plan.correction.mechanism, plan.correction.queries)
@@ -84,9 +84,9 @@ def correct_shares(
     sizes: Int[np.ndarray, " groups"],
     releases: tuple[Release[Any], ...],
 ) -> str:
-    """Write the corrected shares, or why there are none; return what to add to the stage's line.
+    """Write the corrected shares, or the reason for none; return an addition to the stage's line.
 
-    `counts` are the released ones of the plan's groups. All that is used is released or public.
+    `counts` are the released ones of the plan's groups. Every input is released or public.
     """
     correction = plan.correction
     if isinstance(correction, str):
@@ -112,7 +112,7 @@ def write_shares(
     epsilon: float,
     n_gold: int,
 ) -> str:
-    """Write the corrected shares of what is known by group; return what to add to the stage's line."""
+    """Write the shares corrected by each group's numbers; return an addition to the stage's line."""
     found = {name: one.shares(privacy.level) for name, one in known.items()}
     table = _table(classes, known, found)
     if run.settings.input.order:
@@ -141,7 +141,7 @@ def write_shares(
 
 
 def corrected_verdict(found: dict[str, Any]) -> str:
-    """Say what the correction cost and what it is of, from `corrected_shares.json`."""
+    """Say the price and the groups of the correction, from `corrected_shares.json`."""
     scope = "each group" if found["apart"] else "all groups together"
     more = (
         ""
@@ -161,7 +161,7 @@ def _by_group(
     sizes: Int[np.ndarray, " groups"],
     releases: tuple[Release[Any], ...],
 ) -> dict[str, Noisy]:
-    """Return what is known of each corrected group, and of all together if there are several."""
+    """Return the numbers of each corrected group, and of all together if there are several."""
     n_gold = [published_size(*one) for one in zip(correction.queries, releases, strict=True)]
     values = [
         (np.array(release.value[0], dtype=np.float64), float(release.value[1][1]))
@@ -192,7 +192,7 @@ def _by_group(
 
 
 def _weighted(groups: Sequence[Noisy]) -> Noisy:
-    """All groups as one: their corrections weighted by size, and as many gold tasks as that is worth."""
+    """Return all groups as one: corrections weighted by size, with the effective number of gold tasks."""
     total = sum(one.n_tasks for one in groups)
     weight = [one.n_tasks / total / one.n_gold for one in groups]
     worth = max(1, int(1 / sum(w * w * one.n_gold for w, one in zip(weight, groups, strict=True))))

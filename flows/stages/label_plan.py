@@ -36,7 +36,7 @@ MIN_LABELS = 10  # a worker who gave fewer may look better than she is
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FewAtHand:
-    """What a plan asks of labels: the names, the labels of each worker, and those of some tasks.
+    """The labels that a plan reads: the names, the number of labels of each worker, and some tasks' labels.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class FewAtHand:
 
     @classmethod
     def of(cls, labels: CrowdLabels) -> FewAtHand:
-        """A table at hand, which gives all of its rows."""
+        """Return a table at hand, which gives all of its rows."""
         n_labels = np.diff(labels.worker_start)
         return cls(labels, n_labels, lambda _: (labels.worker, labels.task, labels.label))
 
@@ -68,7 +68,7 @@ def plan_next(
 ) -> tuple[pa.Table, dict[str, Any]]:
     """Plan the labels to ask for: a table of worker, task and gain, and what it is expected to be worth.
 
-    `consensus` is of the labels known and says what the workers are like; `believed` is its posterior with
+    `consensus` is of the known labels and has the workers' parameters; `believed` is its posterior with
     calibrated confidence, and `uncertain` lists the task codes, the least certain first. The plan chooses
     from the first of those tasks and from the workers who are right most often; with `plan_search` also from
     tasks that are worth much to one of these. Where the confusion matrices of those workers would be too
@@ -122,12 +122,11 @@ def considered_tasks(
     confusion: Float[np.ndarray, "asked classes classes"],
     most: int,
 ) -> Int64[np.ndarray, " considered"]:
-    """Return at most so many tasks to choose from: half of them for what they are worth to some worker.
+    """Return at most so many tasks to choose from: half of them by their gain for some worker.
 
-    The others are the least certain. One who knows a part of the classes gains little from a task that may be
-    anything; what she gains most from is looked for by a predictive index, which judges all tasks for some
-    workers and few for each of the others. Where all gain from the same tasks, the least certain fill
-    the rest.
+    The others are the least certain. A worker who knows only some classes gains little from a task that may
+    be of any class. Her best tasks are found by a predictive index, which judges all tasks for some workers
+    and few for each of the others. Where all gain from the same tasks, the least certain fill the rest.
     """
     if uncertain.size <= most:
         return np.sort(uncertain)
@@ -161,7 +160,7 @@ def _worth_most(
 def _gain(
     worker: Float[np.ndarray, " cells"], believed: Float[np.ndarray, "tasks classes"]
 ) -> Float64[np.ndarray, " tasks"]:
-    """The information that a worker's answer has about each task's truth, in nats."""
+    """Return the information that a worker's answer has about each task's truth, in nats."""
     n_classes = believed.shape[1]
     confusion = worker.reshape(n_classes, n_classes)
     of_answer, of_truth = posterior_entropy(believed @ confusion), posterior_entropy(confusion)
@@ -174,7 +173,7 @@ def _of_likeliest(
 ) -> tuple[CrowdLabels, Float64[np.ndarray, "tasks kinds"]]:
     """Return the labels and beliefs by each task's likeliest classes and one for all others.
 
-    The plan asks of the labels who has labelled what, and not what.
+    The plan reads who has labelled which task, not the labels themselves.
     """
     top = np.sort(np.partition(rows, -LIKELIEST, axis=1)[:, -LIKELIEST:], axis=1)[:, ::-1]
     kinds = np.column_stack([top, np.maximum(1.0 - top.sum(axis=1), 0.0)])
@@ -188,7 +187,7 @@ def _one_coin_of_likeliest(
 ) -> Float64[np.ndarray, "asked kinds kinds"]:
     """Return P(answer | truth) of workers who err evenly, by the likeliest classes and all others as one.
 
-    What an answer among the others says of these is left out, so that a gain is rather too low.
+    The information in an answer outside these classes is left out, so that a gain is slightly too low.
     """
     others, wrong = n_classes - LIKELIEST, (1.0 - right) / (n_classes - 1)
     found = np.tile(wrong[:, np.newaxis, np.newaxis], (1, LIKELIEST + 1, LIKELIEST + 1))
@@ -202,7 +201,7 @@ def _one_coin_of_likeliest(
 def _asked(
     n_labels: Int[np.ndarray, " workers"], consensus: AnyConsensus, chosen: ReportSettings
 ) -> Int64[np.ndarray, " asked"]:
-    """Worker codes, in order: of those with labels enough, those who are right most often."""
+    """Return worker codes, in order: of those with labels enough, those who are right most often."""
     known = np.flatnonzero(n_labels >= max(1, min(MIN_LABELS, n_labels.max(initial=0))))
     if not chosen.plan_labels:
         return known[:0]
@@ -212,7 +211,7 @@ def _asked(
 
 
 def _right(consensus: AnyConsensus) -> Float64[np.ndarray, " workers"] | None:
-    """How often each worker is right; None if the aggregator takes all workers as equal."""
+    """Return how often each worker is right; None if the aggregator takes all workers as equal."""
     confusion = getattr(consensus, "confusion", None)
     if confusion is not None:
         prior = np.asarray(consensus.posterior).mean(axis=0)  # a table, as there are matrices
@@ -227,7 +226,7 @@ def _right(consensus: AnyConsensus) -> Float64[np.ndarray, " workers"] | None:
 def _confusion(
     consensus: AnyConsensus, asked: np.ndarray, n_classes: int
 ) -> Float64[np.ndarray, "asked classes classes"] | None:
-    """P(label | truth) of those who may be asked; None if the aggregator takes all workers as equal."""
+    """Return P(label | truth) of those who may be asked; None if the aggregator takes workers as equal."""
     confusion: np.ndarray | None = getattr(consensus, "confusion", None)
     if confusion is not None:
         return np.ascontiguousarray(confusion[asked])
@@ -240,7 +239,7 @@ def _confusion(
 
 
 def _part(known: FewAtHand, tasks: np.ndarray, workers: np.ndarray) -> CrowdLabels:
-    """The labels of these tasks by these workers, both in increasing order."""
+    """Return the labels of these tasks by these workers, both in increasing order."""
     worker, task, label = known.of_tasks(tasks)
     rows = np.flatnonzero(np.isin(task, tasks) & np.isin(worker, workers))
     return CrowdLabels.from_codes(
@@ -254,12 +253,12 @@ def _part(known: FewAtHand, tasks: np.ndarray, workers: np.ndarray) -> CrowdLabe
 
 
 def _n_pairs(labels: CrowdLabels) -> int:
-    """The number of pairs of worker and task that have a label."""
+    """Count pairs of worker and task that have a label."""
     return np.unique(labels.worker.astype(np.int64) * labels.n_tasks + labels.task).size
 
 
 def _per_task(n_products: int, n_classes: int) -> int:
-    """Labels that can be planned for one task: each takes `classes` times the products of the one before."""
+    """Return how many labels can be planned for a task: each takes `classes` times the products before."""
     deep = 1
     while deep < MAX_PER_TASK and n_products * n_classes**deep <= MAX_JUDGEMENT:
         deep += 1

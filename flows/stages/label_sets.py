@@ -130,7 +130,7 @@ def unchecked(found: dict[str, Any]) -> str:
 
 
 def _chosen(found: MultiLabelConsensus, n_classes: int) -> Bool[np.ndarray, "tasks classes"]:
-    """Whether each class is in each task's consensus."""
+    """Return whether each class is in each task's consensus."""
     n_tasks = len(found.start) - 1
     chosen = np.zeros((n_tasks, n_classes), dtype=np.bool_)
     chosen[np.repeat(np.arange(n_tasks), np.diff(found.start)), found.label] = found.chosen
@@ -138,7 +138,7 @@ def _chosen(found: MultiLabelConsensus, n_classes: int) -> Bool[np.ndarray, "tas
 
 
 def _given(answers: MultiLabels) -> Int64[np.ndarray, "tasks classes"]:
-    """How many gave each class to each task."""
+    """Count the workers who gave each class to each task."""
     task = np.repeat(answers.task, np.diff(answers.label_start)).astype(np.int64)
     cell = task * answers.n_classes + answers.label
     counted: np.ndarray = np.bincount(cell, minlength=answers.n_tasks * answers.n_classes)
@@ -146,7 +146,7 @@ def _given(answers: MultiLabels) -> Int64[np.ndarray, "tasks classes"]:
 
 
 def _entropy(chance: Float64[np.ndarray, "tasks classes"]) -> Float64[np.ndarray, "tasks classes"]:
-    """How uncertain it is whether each class holds, in nats."""
+    """Return the entropy of whether each class holds, in nats."""
     found: np.ndarray = entr(chance) + entr(1 - chance)
     return found
 
@@ -154,7 +154,7 @@ def _entropy(chance: Float64[np.ndarray, "tasks classes"]) -> Float64[np.ndarray
 def _least_sure(
     found: MultiLabelConsensus, chance: Float64[np.ndarray, " cells"]
 ) -> Float64[np.ndarray, " tasks"]:
-    """The smallest probability that the decision on a class of a task is right; 1 where nobody gave one."""
+    """Return each task's smallest probability that a class is decided rightly; 1 where nobody gave one."""
     sure = np.ones(len(found.start) - 1)
     task = np.repeat(np.arange(len(sure)), np.diff(found.start))
     np.minimum.at(sure, task, np.where(found.chosen, chance, 1 - chance))
@@ -164,7 +164,7 @@ def _least_sure(
 def _confidence(
     sure: Float64[np.ndarray, " tasks"], of_model: Float64[np.ndarray, " tasks"]
 ) -> dict[str, Any]:
-    """Confidence in figures: its mean, the model's, and a histogram."""
+    """Return the mean of confidence, the model's, and a histogram."""
     counts, edges = np.histogram(sure, bins=20, range=(0.0, 1.0))
     return {
         "mean_confidence": float(sure.mean()),
@@ -176,7 +176,7 @@ def _confidence(
 def _joined(
     answers: MultiLabels, chosen: Bool[np.ndarray, "tasks classes"], inputs: InputSettings
 ) -> np.ndarray:
-    """Each task's classes as a cell of the label table would have them."""
+    """Return each task's classes as a cell of the label table would have them."""
     names, split = answers.classes.astype(str), str(inputs.several)
     cells = [split.join(names[row].tolist()) or inputs.nothing or "" for row in chosen]
     return np.array(cells, dtype=np.str_)
@@ -203,7 +203,7 @@ def _cell_table(
 def _planned(
     answers: MultiLabels, found: MultiLabelConsensus, order: np.ndarray, chosen: ReportSettings
 ) -> tuple[pa.Table, dict[str, Any]]:
-    """Plan the answers to ask for, of the least certain tasks and those whose word tells most."""
+    """Plan the answers to ask for: of the least certain tasks, from the most informative workers."""
     n_answers = np.bincount(answers.worker, minlength=answers.n_workers)
     known = np.flatnonzero(n_answers >= max(1, min(MIN_ANSWERS, n_answers.max(initial=0))))
     skill = (found.worker_sensitivity - found.worker_false_rate)[known]
@@ -259,9 +259,9 @@ def _class_rows(
 def _gold_check(
     run: Run, crowd: Crowd, answers: MultiLabels, groups: np.ndarray | None, chosen: np.ndarray
 ) -> dict[str, Any] | None:
-    """Share of gold tasks whose set is exactly right, beside all workers' and a vote on each class.
+    """Return the share of gold tasks whose set is right, beside all workers' and a vote on each class.
 
-    Gold that was used cannot check: then there is no check.
+    Gold that was used cannot check; the result is then None.
     """
     gold = crowd.gold_sets
     if gold is None or run.settings.consensus.use_gold or not crowd.n_gold:
@@ -296,7 +296,7 @@ def _macro_f1(
 def _n_regrouped(
     run: Run, crowd: Crowd, kept: MultiLabels, groups: np.ndarray | None, chosen: np.ndarray
 ) -> int | None:
-    """Number of tasks whose set would differ if members of groups had one vote each; None without any."""
+    """Count tasks whose set would differ if members of groups had one vote each; None without groups."""
     if groups is None:
         return None
     apart = _chosen(set_consensus(run, crowd, kept, None), kept.n_classes)

@@ -36,7 +36,7 @@ LOSSES = {
 def order_facts(
     run: Run, crowd: Crowd, labels: CrowdLabels | None, consensus: AnyConsensus
 ) -> dict[str, Any] | None:
-    """Return whether the labels of the workers kept show the order, how they were decided and how far off.
+    """Return whether the kept workers' labels show the order, the loss, and the distance from gold.
 
     None where the settings name no order.
     """
@@ -73,7 +73,7 @@ def order_sentence(found: dict[str, Any] | None) -> str:
 
 
 def with_cumulative_shares(table: pa.Table, bands: Sequence[CumulativeShares]) -> pa.Table:
-    """Return a table that has a row for each group and class with what is of the class or a lower one."""
+    """Return a table of groups and classes with the columns of cumulative shares."""
     share, low, high = zip(*((one.share, one.low, one.high) for one in bands), strict=True)
     for name, parts in {"at_most": share, "at_most_low": low, "at_most_high": high}.items():
         table = table.append_column(name, arrow_array(np.concatenate(parts)))

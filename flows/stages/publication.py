@@ -58,7 +58,7 @@ def publish_proportions(run: Run) -> str:
             return run.skip("proportions.json", unpaid_words(error))
         try:
             corrections = read_correction(ledger, plan)
-        except BudgetError as error:  # of stages that are skipped alone: all others were affordable
+        except BudgetError as error:  # of a stage that may be skipped; the others fit
             plan, corrections = replace(plan, correction=unpaid_words(error)), ()
         released_at = ledger.time_of(*(release.entry for release in releases + corrections))
     run.waits_for("the shares and their intervals")
@@ -96,7 +96,7 @@ def publish_proportions(run: Run) -> str:
 def _facts(
     run: Run, plan: Plan, privacy: PrivacySettings, releases: Sequence[Release[Any]]
 ) -> dict[str, Any]:
-    """Return what the run says of all groups."""
+    """Return the run's facts about all groups."""
     noise = plan.noise
     return {
         "mechanism": noise.name,
@@ -118,7 +118,7 @@ def _facts(
 
 
 def _subject_facts(plan: Plan, privacy: PrivacySettings) -> dict[str, Any]:
-    """How subjects were bounded, where they are protected; how many tasks that left out is internal."""
+    """Return how subjects were bounded, if protected; the number of tasks left out is internal."""
     if privacy.max_tasks_per_subject is None:
         return {}
     bound = {"max_tasks": privacy.max_tasks_per_subject, "together": plan.together}
@@ -126,7 +126,7 @@ def _subject_facts(plan: Plan, privacy: PrivacySettings) -> dict[str, Any]:
 
 
 def _set_facts(plan: Plan, privacy: PrivacySettings) -> dict[str, Any]:
-    """How many classes of a task count, where several hold; how many that left out is internal."""
+    """Return how many classes of a task count, where several hold; the number left out is internal."""
     if privacy.max_labels is None:
         return {}
     return {
@@ -135,7 +135,7 @@ def _set_facts(plan: Plan, privacy: PrivacySettings) -> dict[str, Any]:
 
 
 def _left_out(plan: Plan, privacy: PrivacySettings) -> str:
-    """The end of the stage's line where tasks, or classes of tasks, do not count."""
+    """Return the end of the stage's line where tasks, or classes of tasks, do not count."""
     if not plan.n_left_out:
         return ""
     if privacy.max_labels is not None:
@@ -156,14 +156,14 @@ def proportions_verdict(found: dict[str, Any]) -> str:
 
 
 def published(key: str | None, *, stale: bool | int) -> str:
-    """Return what to add to a sentence of the team's about a value that a key has published."""
+    """Return an addition, for the team, to a sentence about a value that a key has published."""
     if key is None:
         return ""
     return f"; publication {key}" + (", older than these data" if stale else "")
 
 
 def why_no_release(settings: Settings) -> str | None:
-    """Why no release can be made under these settings, or None."""
+    """Return why no release can be made under these settings, or None."""
     if settings.privacy is None:
         return "the settings have no [privacy] section, so nothing is released"
     if settings.classes is None:
@@ -176,7 +176,9 @@ def why_no_release(settings: Settings) -> str | None:
 def _release_counts(
     ledger: Ledger, plan: Plan, *, at_once: bool
 ) -> tuple[tuple[Release[Any], ...], dict[str, int]]:
-    """Every group's counts, and how far their plan is used; with `at_once` if all the run asks fits.
+    """Release every group's counts, and return how far their plan is used.
+
+    `at_once` first asks the ledger whether all releases of the run fit together.
 
     A plan's releases are counted as a task may have been in them: those of a group that has changed,
     or that tasks have joined, count for that group; after a task has changed its group, for all.
@@ -201,7 +203,7 @@ def _release_counts(
 
 
 def _check_not_paid_otherwise(ledger: Ledger, dataset: str, plan: PlanEvent, name: str) -> None:
-    """Refuse to pay twice where what is asked differs from a paid plan in its noise alone."""
+    """Refuse to pay twice for a request that differs from a paid plan in its noise alone."""
     price = name, plan.cost(), sum(count for _, count in plan.events)
     paid = [
         one.plan

@@ -140,7 +140,7 @@ def _read_and_check(run: Run) -> str:
 
 
 def refuse_other_features(asked: ReportSettings, names: tuple[str, ...]) -> None:
-    """Raise SettingsError if the report is to have a feature, or as many of them, as the tasks have not."""
+    """Raise SettingsError if the report needs a feature, or a number of features, that the tasks lack."""
     axis, shape = asked.psychometric, asked.image_shape
     if names and axis not in (None, BOUNDARY, *names):
         few = ", ".join(names[:SHOWN_NAMES]) + ", ..." * (len(names) > SHOWN_NAMES)
@@ -155,7 +155,7 @@ def refuse_other_features(asked: ReportSettings, names: tuple[str, ...]) -> None
 
 
 def gold_apart(crowd: Crowd) -> str:
-    """Say that gold and labels have no task, or no class, in common; empty if they have."""
+    """Say that gold and labels have no task, or no class, in common; empty if they do."""
     if crowd.gold is None:
         return ""
     if not crowd.n_gold:
@@ -173,7 +173,7 @@ def gold_apart(crowd: Crowd) -> str:
 
 
 def models_apart(crowd: Crowd, inputs: InputSettings) -> str:
-    """Say how many workers look like models by name, where nothing says which are; names stay inside."""
+    """Say how many workers look like models by name, where none is declared; names stay inside."""
     if crowd.models or crowd.answers is not None or "models" in inputs.model_fields_set:
         return ""
     n_like = len(like_models(crowd.labels.workers))
@@ -186,7 +186,7 @@ def models_apart(crowd: Crowd, inputs: InputSettings) -> str:
 
 
 def public_sizes(crowd: Crowd) -> dict[str, int]:
-    """Public sizes of a campaign."""
+    """Return public sizes of a campaign."""
     labels, tasks = crowd.labels, crowd.tasks
     labelled = np.unique(crowd.label_group()).size
     return {
@@ -330,7 +330,7 @@ def _read_shards(run: Run, sources: Sources, engine: EngineSettings) -> tuple[Cr
 
 
 def _write_texts(run: Run, paths: Sequence[Path], columns: TaskColumns) -> None:
-    """Write what each task is, where columns say it; with an engine, of Parquet, under the cap of memory."""
+    """Write the texts of each task; with an engine, those of Parquet under the cap of memory."""
     settings, engine = run.settings, run.settings.engine
     apart = ("task", settings.groups.column, settings.input.subject or "task")
     shown = columns.shown_in(column_names(paths[0], ("task",)), apart=apart)

@@ -138,8 +138,8 @@ class Stage:
 def late(module: str, name: str) -> Callable[..., str]:
     """Return a function of a stage's file that is imported when it is first called.
 
-    Numba, scikit-learn and OpenDP take seconds to import: a run where nothing is new, or without a
-    model, does not wait for what it does not use.
+    Numba, scikit-learn and OpenDP take seconds to import: a run where nothing is new, or without a model,
+    does not wait for libraries that it does not use.
     """
 
     def call(argument: Any) -> str:

@@ -42,7 +42,7 @@ NO_CURVE = "several classes may hold, and the bounds are for one label a task"
 SHOWN_MEMBERS = 12
 SHOWN_PASTERS = 40
 SHOWN_CLASSES = 100  # one pass over the labels for each
-ALL_LABELS, WITHOUT_REMOVED = "all labels", "without the removed workers"  # what agreement is of
+ALL_LABELS, WITHOUT_REMOVED = "all labels", "without the removed workers"  # of an agreement
 MODELS_ALIKE = "models err alike: none is removed for disagreeing with others"
 MAX_CELLS = 20_000_000  # labels times squared classes in which pasters are looked for: a gigabyte
 NUMBERS = (
@@ -116,13 +116,13 @@ def judge_workers(run: Run) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Members:
-    """Workers who were to go with their groups: the codes of those removed, and why the others stay."""
+    """Members of groups to be removed: the codes of those removed, and why the others stay."""
 
     removed: tuple[int, ...] = ()
     refused: tuple[tuple[int, str], ...] = ()
 
     def in_words(self, report: WorkerReport) -> WorkerReport:
-        """Return the report with what became of them in their reasons."""
+        """Return the report with the outcome for these workers in their reasons."""
         if not (self.removed or self.refused):
             return report
         reason = list(report.reason)
@@ -139,7 +139,7 @@ def without_groups(
     members: Bool[np.ndarray, " workers"],
     least: int,
 ) -> tuple[Filtered | FilteredDishonest, Members]:
-    """Remove the members of groups, and return what became of them.
+    """Remove the members of groups, and return the outcome for each.
 
     Notes
     -----
@@ -171,10 +171,10 @@ def without_groups(
 
 
 def filter_of(chosen: FilterSettings, crowd: Crowd) -> tuple[FilterSettings, str | None]:
-    """Return the filter for this crowd, and why it removes nobody, if it is made to.
+    """Return the filter for this crowd, and the reason if it must remove no worker.
 
-    A false removal rate is about people who err each on their own. Of models alone it removes the one who
-    errs less alike than the others, who may be the best.
+    A false removal rate assumes independent errors. Of models alone it would remove the one that errs least
+    like the others, which may be the best.
     """
     if rate_of(chosen) is None or len(crowd.model_codes()) < crowd.labels.n_workers:
         return chosen, None
@@ -232,8 +232,8 @@ def _rows_of(found: list[tuple[str, str, Alpha | ChanceCorrected]]) -> list[dict
 def agrees_by_chance(found: dict[str, Any]) -> bool:
     """Return whether chance may explain the agreement of the workers kept, from `quality.json`.
 
-    Confidence by labels alone takes a crowd for one among public ones, whose workers know something: where
-    alpha's 95 % interval holds 0, nothing shows that of these.
+    Confidence by labels alone assumes a crowd like the public ones, whose workers know something. Where
+    alpha's 95 % interval holds 0, nothing shows that these workers do.
     """
     alphas = [one for one in found["agreement"] or () if one["of"] in (ALL_LABELS, WITHOUT_REMOVED)]
     lowest = [one["low"] for one in alphas if one["measure"].startswith("Krippendorff")][-1:]
@@ -271,7 +271,7 @@ def crowd_verdict(found: dict[str, Any]) -> str:
 
 
 def kept_workers(run: Run, crowd: Crowd) -> Bool[np.ndarray, " workers"]:
-    """True for each worker whom `judge_workers` has kept."""
+    """Return True for each worker whom `judge_workers` has kept."""
     table = run.read_table("workers.parquet", ["worker", "flagged"])
     flagged = numpy_array(table.column("flagged"))
     removed = np.array(
@@ -296,7 +296,7 @@ def group_codes(run: Run, crowd: Crowd) -> Groups:
 
 
 def group_facts(found: DependentGroups, names: np.ndarray, chosen: str) -> dict[str, Any]:
-    """Return what the run says of the groups: their members, the evidence, and what the crowd is worth."""
+    """Return the facts of the groups: members, evidence, and the effective number of workers."""
     inside = found.group[found.pair[:, 0]]
     shown = []
     for code, size in enumerate(found.sizes.tolist()):
@@ -372,7 +372,7 @@ def _pasted_sentence(pasted: dict[str, Any] | None) -> str:
 
 
 def robustness_curves(kept: CrowdLabels | None) -> dict[str, Any]:
-    """How many tasks adversaries could turn who join the workers kept, as plain numbers."""
+    """Return how many tasks adversaries could turn who join the kept workers, as plain numbers."""
     if kept is None:
         return {"skipped": "there are more labels than engine.whole_labels"}
     bounds = robustness_bounds(kept, max_adversaries=MAX_ADVERSARIES, max_steps=0)
@@ -388,7 +388,7 @@ def worker_table(
     group: Int[np.ndarray, " workers"],
     left_out: tuple[str, ...] = (),
 ) -> pa.Table:
-    """Workers ranked: removed first, then by reputation, lowest first; null for what was left out."""
+    """Rank workers: removed first, then by reputation, lowest first; null for what was left out."""
     n_workers = workers.size
     order = np.lexsort((np.arange(n_workers), report.reputation, ~report.flagged))
     right = wilson_interval(report.gold_correct, report.gold_n)

@@ -92,7 +92,7 @@ def publish_year(run: Run, crowd: Crowd, privacy: PrivacySettings) -> str:
 
 
 def year_words(year: dict[str, Any]) -> str:
-    """Say how far a year is used, from the facts of it that a run has kept."""
+    """Say how far a year is used, from the facts that a run has kept."""
     left = year["planned"] - year["used"]
     waiting = f"; {year['waiting']:,} tasks wait for the next" if year["waiting"] else ""
     return f"year: {year['planned']} runs paid for, {year['used']} used, {left} left{waiting}"
@@ -122,7 +122,7 @@ def _released(ledger: Ledger, asked: Sequence[tuple[Mechanism, Query]]) -> list[
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sums:
-    """Counts added up over cohorts, the exact law of the noise of each group's sum, and of what it sums."""
+    """Counts added up over cohorts, with the exact law of the noise of each group's sum."""
 
     noisy: Int[np.ndarray, "groups classes"]
     sizes: Int[np.ndarray, " groups"]
@@ -173,7 +173,7 @@ def _facts(
     privacy: PrivacySettings,
     n_classes: int,
 ) -> dict[str, Any]:
-    """Return what the run says of all groups; the widest noise stands for all."""
+    """Return the run's facts about all groups; the widest noise stands for all."""
     widest = int(np.argmax(sums.variances))
     law, noise, price = (
         sums.laws[widest], count_noise(privacy, n_classes), planned.asked_at.counts,

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     )
     from flows.tables.dialect import AS_FOUND, Reading
     from flows.tables.fetching import fetch
-    from flows.tables.file_formats import refuse_unheeded
+    from flows.tables.file_formats import STANDARD_INPUT, keep_standard_input, refuse_unheeded
     from flows.tables.output_tables import (
         OUTPUT_SUFFIXES,
         inputs_of,
@@ -88,14 +88,12 @@ if TYPE_CHECKING:
         text_of_number,
     )
     from flows.tables.sources import (
-        STANDARD_INPUT,
         Sources,
         fetch_rows,
         find_files,
         input_files,
         input_paths,
         is_fetched,
-        keep_standard_input,
         open_source,
         open_sources,
         opened_alone,

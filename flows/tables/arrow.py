@@ -140,7 +140,7 @@ def read_first(path: Path, n_rows: int) -> pa.Table:
 def write_parquet(path: Path, parts: Iterable[pa.Table]) -> None:
     """Write a Parquet file from parts, one or more, of which one is in memory at a time.
 
-    Every page has a checksum, so that bits that flip on a disk are damage rather than results.
+    Every page has a checksum, so that flipped bits on a disk are noticed.
     """
     rest = iter(parts)
     first = next(rest)
@@ -244,7 +244,7 @@ def text_column(column: pa.ChunkedArray) -> np.ndarray:
 
 
 def release_memory() -> None:
-    """Give back to the system what Arrow keeps for later: after columns of many names it is gigabytes."""
+    """Give Arrow's unused memory back to the system: after columns of many names it is gigabytes."""
     pa.default_memory_pool().release_unused()
 
 

@@ -10,7 +10,7 @@ r"""All faults of a label table at once, a copy without them, and what was taken
 >>> [one.what for one in found.doubts]
 ['spellings of one label']
 
-A fault is what a run refuses. A doubt may be intended: nothing is changed for it unless the user says so.
+A fault is what a run refuses. A doubt may be intended: nothing is changed for it unless the user asks for it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SHOWN = 3  # places and examples of one finding
 MANY = 20  # classes from which on more than half as many as labels are no classes, but numbers or texts
 SECONDS, KIND = "seconds", "kind"
 NOTHING = ("nan", "null", "none", "n/a", "na", "#n/a", "nil", "undefined", "-", "?")
-HIDDEN = r"[\p{Cc}\p{Cf}\x{a0}]"  # letters that nobody sees
+HIDDEN = r"[\p{Cc}\p{Cf}\x{a0}]"  # invisible letters
 SEVERAL = r"\S\s*\|\s*\S|^\[.*\]$"  # cat|dog, or a list
 NUMBER = re.compile(r"[-+]?\d+(\.\d*)?([eE][-+]?\d+)?")
 NOT_SECONDS = "NOT coalesce(try_cast({0} AS DOUBLE) BETWEEN 0 AND 1e300, false)"
@@ -206,7 +206,7 @@ def check_labels(
 
 
 def is_free(n_classes: int, n_labels: int) -> bool:
-    """Return whether labels differ so much that they must be numbers or texts, and no names of classes.
+    """Return whether labels differ so much that they must be numbers or texts, not names of classes.
 
     >>> is_free(790, 800), is_free(4, 5)
     (True, False)
@@ -297,7 +297,7 @@ def _among(where: str) -> str:
 
 
 def _variants(table: TextTable, name: str) -> list[list[str]]:
-    """Return names that differ only in how they are spelled, the most frequent spelling first."""
+    """Return names that differ only in spelling, the most frequent one first."""
     found = table.query(
         f"SELECT {quote(name)}, count(*) FROM t WHERE {quote(name)} IS NOT NULL "
         "GROUP BY 1 ORDER BY 2 DESC, 1"
@@ -306,7 +306,7 @@ def _variants(table: TextTable, name: str) -> list[list[str]]:
 
 
 def spelled_alike(names: Sequence[str]) -> list[list[str]]:
-    """Return groups of names that differ only in how they are spelled, each in the order given.
+    """Return groups of names that differ only in spelling, each in the order given.
 
     >>> spelled_alike(["cat", "dog", "Cat"])
     [['cat', 'Cat']]
@@ -318,7 +318,7 @@ def spelled_alike(names: Sequence[str]) -> list[list[str]]:
 
 
 def _plain(text: str) -> str:
-    """Return what a text is without capitals, spaces, forms of letters and of numbers."""
+    """Return a text without capitals, spaces and variant forms of letters and numbers."""
     if NUMBER.fullmatch(text):
         return repr(float(text)) if len(text) < 16 else text
     seen = (one for one in unicodedata.normalize("NFKC", text) if unicodedata.category(one) != "Cf")

@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from io import BufferedIOBase
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from flows.choices import LABEL_COLUMNS
 from flows.files import encoding_by_mark
@@ -54,7 +55,7 @@ NO_TEXT = {  # how files begin that are no text, with what they are and how thei
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a user says of how tables are written; None is found out.
+    """The dialect of tables that a user gives; None is detected.
 
     Parameters
     ----------
@@ -66,6 +67,10 @@ class Reading:
         The sheet of a workbook.
     wide
         Whether labels have a row per task and a column per worker.
+    columns
+        Pairs of worker, task or label and the column that a table has for it.
+    truth
+        The column of a gold table that holds the truths, and is read as its labels.
     lenient
         Whether the torn lines of a CSV are kept aside; otherwise the first is refused.
     """
@@ -74,11 +79,17 @@ class Reading:
     encoding: str | None = None
     sheet: str | None = None
     wide: bool = False
+    columns: tuple[tuple[str, str], ...] = ()
+    truth: str | None = None
     lenient: bool = False
 
-    def keys(self) -> dict[str, str | bool | None]:
+    def keys(self) -> dict[str, Any]:
         """Return the keys under ``[input]`` that say the same."""
-        return {"sep": self.sep, "encoding": self.encoding, "sheet": self.sheet, "wide": self.wide}
+        columns = tuple(f"{role}={column}" for role, column in self.columns)
+        return {
+            "sep": self.sep, "encoding": self.encoding, "sheet": self.sheet, "wide": self.wide,
+            "columns": columns,
+        }  # fmt: skip
 
 
 AS_FOUND = Reading()
@@ -134,7 +145,7 @@ class Dialect:
 
 
 def sniff(path: Path, reading: Reading) -> Dialect:
-    """Return how a file is written, from its beginning and from what the user says.
+    """Return how a file is written, from its beginning and the user's options.
 
     Raises
     ------

@@ -3,23 +3,24 @@
 >>> sorted(FORMATS)[:4]
 ['.csv', '.csv.gz', '.json', '.json.gz']
 
-Every row of `FORMATS` is a function of a file and of what the user says of it. It returns the columns and
+Every row of `FORMATS` is a function of a file and of the user's options. It returns the columns and
 the SQL of the rows, in the order of the file.
 """
 
 from __future__ import annotations
 
+import shutil
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import duckdb
 
 from flows.choices import LABEL_COLUMNS
-from flows.files import encoding_by_mark
+from flows.files import encoding_by_mark, write_whole
 from flows.tables.dialect import (
     AS_FOUND,
     DECIMAL,
@@ -30,10 +31,37 @@ from flows.tables.dialect import (
     unzipped,
     utf8_copy,
 )
-from flows.tables.refusals import OF_FILE_ALONE, TableError, literal, quote, text_of_number
+from flows.tables.refusals import (
+    OF_FILE_ALONE,
+    TableError,
+    literal,
+    quote,
+    text_of_cell,
+    text_of_number,
+)
 
-__all__ = ["FORMATS", "SUFFIXES", "Loaded", "format_of", "is_plain", "refuse_unheeded"]
+__all__ = [
+    "FORMATS",
+    "STANDARD_INPUT",
+    "SUFFIXES",
+    "Loaded",
+    "format_of",
+    "is_plain",
+    "keep_standard_input",
+    "load_file",
+    "refuse_unheeded",
+    "write_renamed",
+    "write_truths",
+]
 
+STANDARD_INPUT = Path("-")
+STARTS = {  # how files begin that are no text of a table
+    b"PAR1": ".parquet",
+    b"PK\x03\x04": ".xlsx",
+    b"\x1f\x8b": ".csv.gz",
+    b"{": ".jsonl",
+    b"[": ".json",
+}
 Columns: TypeAlias = list[tuple[str, str]]  # a file's columns, each with DuckDB's type
 
 
@@ -62,8 +90,121 @@ def format_of(path: Path) -> Format:
     return next((form for end, form in FORMATS.items() if path.name.lower().endswith(end)), CSV)
 
 
+def load_file(
+    connection: duckdb.DuckDBPyConnection, path: Path, reading: Reading, folder: Path
+) -> Loaded:
+    """Return a file as DuckDB can select from it, with its columns under the names that the user gave.
+
+    A column that has such a name without being the one that the user means is left out.
+
+    Raises
+    ------
+    TableError
+        If the file has neither a column that the user names nor one with the name that it is to have.
+    """
+    found = format_of(path).load(connection, path, reading, folder)
+    names = [name for name, _ in found.columns]
+    if reading.truth is not None and reading.truth not in names:
+        raise TableError(
+            f"{path.name} must have the column {reading.truth!r}, which gold_column names (it has "
+            f"{', '.join(names[:8])}{', ...' if len(names) > 8 else ''}); mend the name"
+        )
+    wanted = dict(reading.columns) | ({} if reading.truth is None else {"label": reading.truth})
+    given = {column: role for role, column in wanted.items() if column in names}
+    for role, column in wanted.items():
+        if column not in names and role not in names:
+            raise TableError(
+                f"{path.name} must have the column {column!r} (it has {', '.join(names[:8])}"
+                f"{', ...' if len(names) > 8 else ''}), which is to be {role}; mend the name, in --map or "
+                "under columns of [input]"
+            )
+    if all(column == role for column, role in given.items()):
+        return found
+    left_out = {name for name in names if name not in given and name.lower() in given.values()}
+    kept = [(name, kind) for name, kind in found.columns if name not in left_out]
+    cells = ", ".join(f"{quote(name)} AS {quote(given.get(name, name))}" for name, _ in kept)
+    said = ", ".join(f"{column} as {role}" for column, role in given.items())
+    return Loaded(
+        [(given.get(name, name), kind) for name, kind in kept],
+        f"(SELECT {cells} FROM {found.rows})",
+        ", ".join(filter(None, (found.read_as, f"with {said}"))),
+    )
+
+
+def write_renamed(path: Path, reading: Reading, output: Path) -> str:
+    """Write the rows of a Parquet file under the names that the user gave; return how it was read, in words.
+
+    Rows are streamed, and the output is written whole; it may be the file itself.
+    """
+    with duckdb.connect() as connection:
+        found = load_file(connection, path, reading, output.parent)
+        rows = f"(SELECT * FROM {found.rows})"
+        write_whole(
+            output,
+            lambda aside: connection.execute(
+                f"COPY {rows} TO {literal(str(aside))} (FORMAT parquet)"
+            ),
+        )
+    return found.read_as
+
+
+def write_truths(path: Path, output: Path, *, name: str, column: str) -> None:
+    """Write the truth of each task once, of a Parquet file with a row for each of its labels.
+
+    Raises
+    ------
+    TableError
+        If a task has two truths, or no task has one; `name` and `column` say where.
+    """
+    label = text_of_cell("label::VARCHAR")
+    truths = (
+        f"(SELECT task, {label} AS label FROM read_parquet({literal(str(path))}) "
+        f"WHERE {label} IS NOT NULL GROUP BY ALL)"
+    )
+    with duckdb.connect() as connection:
+        counts = f"SELECT task, min(label), max(label), count(*) AS n FROM {truths} GROUP BY task"
+        twice = connection.execute(f"{counts} HAVING n > 1 ORDER BY task LIMIT 1").fetchall()
+        if twice:
+            task, one, other, _ = twice[0]
+            raise TableError(
+                f"{name}, column {column}: a task must have one truth, and {str(task)!r} has {one!r} and "
+                f"{other!r}; mend its rows"
+            )
+        if not connection.execute(f"SELECT 1 FROM {truths} LIMIT 1").fetchall():
+            raise TableError(
+                f"{name}, column {column}: no cell holds a truth; leave gold and gold_column out"
+            )
+        ordered = f"(SELECT * FROM {truths} ORDER BY task)"
+        write_whole(
+            output,
+            lambda aside: connection.execute(
+                f"COPY {ordered} TO {literal(str(aside))} (FORMAT parquet)"
+            ),
+        )
+
+
+def keep_standard_input(folder: Path, stream: BinaryIO) -> Path:
+    """Write a stream to a file whose name ends as its first bytes say, and return the file.
+
+    Examples
+    --------
+    >>> from io import BytesIO
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     keep_standard_input(Path(folder), BytesIO(b'{"worker": "ann"}')).name
+    'standard input.jsonl'
+    """
+    start = stream.read(512)
+    suffix = next((end for mark, end in STARTS.items() if start.lstrip().startswith(mark)), ".csv")
+    path = folder / f"standard input{suffix}"
+    with path.open("wb") as file:
+        file.write(start)
+        shutil.copyfileobj(stream, file)
+    return path
+
+
 def refuse_unheeded(reading: Reading, files: Sequence[Path]) -> None:
-    """Raise TableError if what the user says of how tables are written is heeded for none of the files."""
+    """Raise TableError if an option about how tables are written applies to none of the files."""
     for said, kind in (("sep", "CSV"), ("encoding", "CSV or JSON"), ("sheet", "a workbook")):
         if getattr(reading, said) is None or any(said in format_of(one).heeds for one in files):
             continue
@@ -76,8 +217,9 @@ def refuse_unheeded(reading: Reading, files: Sequence[Path]) -> None:
 def is_plain(path: Path, reading: Reading) -> bool:
     """Return whether a file is Parquet or plain CSV, which are read where they lie."""
     try:
-        return not reading.wide and format_of(path).is_plain(path, reading)
-    except (OSError, EOFError, zlib.error):  # whoever opens it says so
+        special = reading.wide or reading.columns or reading.truth is not None
+        return not special and format_of(path).is_plain(path, reading)
+    except (OSError, EOFError, zlib.error):  # the command that opens it reports it
         return True
 
 
@@ -247,7 +389,7 @@ def _is_plain_text(path: Path, reading: Reading) -> bool:
     if not path.is_file():
         return False
     found = sniff(path, reading)
-    # who reads it where it lies looks again, and knows nothing of what the user says
+    # a reader of the file in place detects its dialect again, without the user's options
     return found.is_plain and found == sniff(path, AS_FOUND)
 
 

@@ -10,40 +10,38 @@ from __future__ import annotations
 import glob
 import os
 import re
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from flows.choices import LABEL_COLUMNS
 from flows.files import file_digest, write_whole
-from flows.settings import InputSettings, address_of, is_remote
+from flows.settings import InputSettings, address_of, is_remote, named_columns
 from flows.tables.dialect import AS_FOUND, Reading
-from flows.tables.file_formats import SUFFIXES, is_plain, refuse_unheeded
+from flows.tables.file_formats import (
+    SUFFIXES,
+    is_plain,
+    refuse_unheeded,
+    write_renamed,
+    write_truths,
+)
 from flows.tables.refusals import TableError, literal, quote, text_of_number
 from flows.tables.text_table import open_table, refuse_missing
 
 __all__ = [
-    "STANDARD_INPUT", "Source", "Sources", "fetch_rows", "find_files", "input_files", "input_paths",
-    "is_fetched", "keep_standard_input", "open_source", "open_sources", "opened_alone", "reading_of",
+    "Source", "Sources", "fetch_rows", "find_files", "input_files", "input_paths", "is_fetched",
+    "open_source", "open_sources", "opened_alone", "reading_of",
 ]  # fmt: skip
 
 BATCH = 100_000  # rows in memory at a time
 ROLES = ("labels", "tasks", "gold", "reference", "embeddings")
-STANDARD_INPUT = Path("-")
-STARTS = {  # how files begin that are no text of a table
-    b"PAR1": ".parquet",
-    b"PK\x03\x04": ".xlsx",
-    b"\x1f\x8b": ".csv.gz",
-    b"{": ".jsonl",
-    b"[": ".json",
-}
 
 
 def input_paths(inputs: InputSettings) -> Iterator[tuple[str, Path]]:
@@ -216,19 +214,22 @@ def open_source(
     TableError
         If a file cannot be read or lacks a column, or the database refuses.
     """
-    if is_fetched(path):
-        table = folder / f"{role}.parquet"
-        write_whole(table, lambda aside: fetch_rows(path, url_env, aside))
-        return Source(table, path.name)
     table, parts = folder / f"{role}.parquet", list[_Part]()
+    if is_fetched(path):
+        write_whole(table, lambda aside: fetch_rows(path, url_env, aside))
+        said = write_renamed(table, reading, table) if reading.columns else ""
+        return Source(table, path.name, read_as=_read_as([path.name], [said]))
     if len(files) == 1:
         (file,), needed = files, tuple(columns or ("task",))
         if not file.is_file() or is_plain(file, reading):
             return Source(file, file.name)
+        if file.suffix.lower() == ".parquet" and not reading.wide:
+            said = write_renamed(file, reading, table)
+            return Source(table, file.name, read_as=_read_as([file.name], [said]))
         write_whole(
             table, lambda aside: parts.append(_write_text(file, needed, (), aside, reading))
         )
-        return Source(table, path.name, read_as=_read_as([file.name], parts))
+        return Source(table, path.name, read_as=_read_as([file.name], [parts[0].read_as]))
     write_whole(table, lambda aside: parts.extend(_join(files, columns, optional, aside, reading)))
     common = os.path.commonpath([one.parent for one in files])
     names = [Path(os.path.relpath(one, common)).as_posix() for one in files]
@@ -238,7 +239,8 @@ def open_source(
         for name, part in zip(names, parts, strict=True)
         for where, text in part.torn
     )
-    return Source(table, path.name, sizes, _read_as(names, parts), torn)
+    said = _read_as(names, [part.read_as for part in parts])
+    return Source(table, path.name, sizes, said, torn)
 
 
 @contextmanager
@@ -274,9 +276,9 @@ class _Part(NamedTuple):
     torn: tuple[tuple[str, str], ...]
 
 
-def _read_as(names: Sequence[str], parts: Sequence[_Part]) -> str:
+def _read_as(names: Sequence[str], said: Sequence[str]) -> str:
     """Return which files are not plain and how they were read, as a clause; empty if all are."""
-    odd = [(name, part.read_as) for name, part in zip(names, parts, strict=True) if part.read_as]
+    odd = [(name, words) for name, words in zip(names, said, strict=True) if words]
     more = f" (and {len(odd) - 1:,} more files likewise)" if len(odd) > 1 else ""
     return f"{odd[0][0]} was read {odd[0][1]}{more}" if odd else ""
 
@@ -432,7 +434,7 @@ def open_sources(inputs: InputSettings, folder: Path, *, key: bytes = b"") -> So
                 optional=optional.get(role, ()), folder=folder, url_env=inputs.url_env, files=one,
                 reading=reading_of(inputs, role),
             )  # fmt: skip
-            found[role].append(opened)
+            found[role].append(_truths(opened, inputs, folder) if role == "gold" else opened)
         if is_fetched(path):
             digested.append(_digest(role, opened.table, key)._replace(name=path.name))
     if inputs.embeddings is not None:
@@ -443,29 +445,25 @@ def open_sources(inputs: InputSettings, folder: Path, *, key: bytes = b"") -> So
     return Sources(labels, tuple(found["tasks"]), gold, tuple(digested), reference, key)
 
 
+def _truths(source: Source, inputs: InputSettings, folder: Path) -> Source:
+    """Return the gold table with one row for each task, where the settings name the column of its truths."""
+    if inputs.gold_column is None:
+        return source
+    table, name = folder / "truths.parquet", source.name
+    write_truths(source.table, table, name=name, column=inputs.gold_column)
+    return Source(table, f"the truths of {name}", read_as=source.read_as)
+
+
 def reading_of(inputs: InputSettings, role: str = "labels") -> Reading:
-    """Return what the settings say of how the files of a role are written; labels alone are wide."""
-    return Reading(inputs.sep, inputs.encoding, inputs.sheet, inputs.wide and role == "labels")
+    """Return the settings' dialect of the files of a role.
 
-
-def keep_standard_input(folder: Path, stream: BinaryIO) -> Path:
-    """Write a stream to a file whose name ends as its first bytes say, and return the file.
-
-    Examples
-    --------
-    >>> from io import BytesIO
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     keep_standard_input(Path(folder), BytesIO(b'{"worker": "ann"}')).name
-    'standard input.jsonl'
+    Labels alone are wide, and have columns of workers; of task tables only the tasks have another name.
     """
-    start = stream.read(512)
-    suffix = next((end for mark, end in STARTS.items() if start.lstrip().startswith(mark)), ".csv")
-    path = folder / f"standard input{suffix}"
-    with path.open("wb") as file:
-        file.write(start)
-        shutil.copyfileobj(stream, file)
-    return path
+    roles = {"labels": LABEL_COLUMNS, "tasks": ("task",)}.get(role, ("task", "label"))
+    named = named_columns(inputs.columns).items()
+    columns = tuple((one, column) for one, column in named if one in roles)
+    wide, truth = inputs.wide and role == "labels", inputs.gold_column if role == "gold" else None
+    return Reading(inputs.sep, inputs.encoding, inputs.sheet, wide, columns, truth)
 
 
 def _digest(role: str, file: Path, key: bytes) -> _Digested:
@@ -476,7 +474,7 @@ def _digest(role: str, file: Path, key: bytes) -> _Digested:
 
 
 def _look(file: Path) -> tuple[int, ...]:
-    """Return what differs once somebody has written to a file, or put another in its place."""
+    """Return facts of a file that change if it is written to or replaced."""
     now = file.stat()
     return now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns
 

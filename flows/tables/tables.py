@@ -13,6 +13,7 @@ the answers of language models.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -85,6 +86,7 @@ def read_seconds(
     return found
 
 
+MAX_LOOKED_AT, MAX_QUESTIONS = 20, 50  # columns looked at, and values of one that names questions
 ALL = "all tasks"  # the group of tables without groups
 MODEL = "model"  # the cell of a column `kind` for a worker who is not a person
 
@@ -172,6 +174,7 @@ def read_labels(
         labels = _labels_of(table.codes(*LABEL_COLUMNS))
     except RepeatError:
         way_on = 'set duplicates = "first" or "last" (--duplicates first)'
+        way_on += _way_of_questions(table) if duplicates == "error" else ""
         refuse_duplicates(table, ("worker", "task"), duplicates, way_on)  # or keep one of each
         labels = _labels_of(table.codes(*LABEL_COLUMNS))
     if classes is not None:
@@ -181,6 +184,24 @@ def read_labels(
     if known_tasks is not None and not are_known(labels.tasks, known_tasks).all():
         refuse_outside(table, "task", known_tasks, "task tables; add the task or drop the row")
     return labels
+
+
+def _way_of_questions(table: TextTable) -> str:
+    """Return what to do where a column of few values tells repeated rows apart, as questions would."""
+    others = [name for name in table.names if name not in LABEL_COLUMNS][:MAX_LOOKED_AT]
+    for name in others:
+        asked = table.query(
+            f"SELECT DISTINCT {quote(name)} FROM t ORDER BY 1 LIMIT {MAX_QUESTIONS + 1}"
+        )
+        pairs = f"SELECT DISTINCT worker, task, {quote(name)} FROM t"
+        same = f"SELECT (SELECT count(*) FROM ({pairs})) = count(*) FROM t"
+        if 1 < len(asked) <= MAX_QUESTIONS and table.query(same)[0][0]:
+            return (
+                f"; if the rows answer several questions, which {name} names, take one of them: crowdassay "
+                f"import {shlex.quote(table.file)} --format table --map {shlex.quote(f'question={name}')} "
+                f"--question {shlex.quote(asked[0][0] or asked[1][0])} --output one.csv"
+            )
+    return ""
 
 
 def _sound_labels(
@@ -324,7 +345,7 @@ def _named_and_grouped(
 
 
 def _plain_tasks(tables: Sequence[TextTable], groups: GroupSettings) -> tuple[Coded, Coded] | None:
-    """Return names and groups of tables of Parquet as `parquet_texts` codes them; None if it does not."""
+    """Return names and groups of tables of Parquet as `parquet_texts` codes them; None if it cannot."""
     columns = ["task", groups.column] if groups.column in tables[0].names else ["task"]
     if groups.pattern is not None or (len(columns) == 1 and "column" in groups.model_fields_set):
         return None

@@ -30,7 +30,7 @@ from jaxtyping import Int, Shaped
 from flows.choices import LABEL_COLUMNS
 from flows.tables.arrow import text_column
 from flows.tables.dialect import AS_FOUND, Reading
-from flows.tables.file_formats import Columns, format_of
+from flows.tables.file_formats import Columns, load_file
 from flows.tables.refusals import (
     BROKEN,
     ROW,
@@ -59,9 +59,10 @@ __all__ = [
 
 WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")  # types joined faster than text
 ROLES = {
-    "worker": "worker annotator labeler labeller rater judge user contributor respondent coder",
-    "task": "task item example unit question document sample hit image",
-    "label": "label labels answer response rating score class category choice annotation grade vote",
+    "worker": "worker annotator labeler labeller rater judge user contributor respondent coder assessor",
+    "task": "task item example unit question query document sample hit image instance record object",
+    "label": "label labels answer response rating score class category choice annotation grade vote "
+    "judgment judgement verdict",
 }  # each also with "id" or "name" behind it
 
 
@@ -164,7 +165,7 @@ def open_table(path: Path, needed: tuple[str, ...], reading: Reading = AS_FOUND)
     """Load one file; raise TableError if it is missing, empty, torn, or lacks a column."""
     connection = connected()
     with _refusing(path), TemporaryDirectory(prefix="crowdassay-") as folder:
-        found = format_of(path).load(connection, path, reading, Path(folder))
+        found = load_file(connection, path, reading, Path(folder))
         names = tuple(name for name, _ in found.columns)
         _check_header(path, names, () if reading.wide else needed)
         connection.execute(_load(found.columns, found.rows))
@@ -183,7 +184,8 @@ def open_table(path: Path, needed: tuple[str, ...], reading: Reading = AS_FOUND)
     doubled = () if reading.wide else numbers_of(found.columns)
     doubles = "".join(f", {cell(name)}::DOUBLE AS {number(name)}" for name in doubled)
     connection.execute(f"CREATE VIEW t AS SELECT rowid + 1 AS {ROW}, {texts}{doubles} FROM raw")
-    parquet = path if path.suffix.lower() == ".parquet" and not reading.wide else None
+    plain = not (reading.wide or reading.columns or reading.truth is not None)
+    parquet = path if path.suffix.lower() == ".parquet" and plain else None
     table = TextTable(connection, path.name, names, doubled, found.read_as, torn, parquet=parquet)
     if not torn and table.query("SELECT count(*) FROM raw")[0][0] == 0:
         raise TableError(f"{path.name} has no rows below its header; export it again")
@@ -201,7 +203,7 @@ def column_names(
         connected() as connection,
         TemporaryDirectory(prefix="crowdassay-") as folder,
     ):
-        found = format_of(path).load(connection, path, reading, Path(folder))
+        found = load_file(connection, path, reading, Path(folder))
         names = tuple(name for name, _ in found.columns)
         _check_header(path, names, needed)
     return names
@@ -333,17 +335,17 @@ def _renaming(path: Path, names: tuple[str, ...], needed: tuple[str, ...]) -> st
         meant = [f"{known.get(one)!r} to {one}" for one in needed if one not in names]
         sure = set(needed).issubset({*known, *names})
         return f"rename {' and '.join(meant)}" if sure else "rename or add it"
-    if path.name.startswith("standard input") or path.parent.name.startswith("crowdassay-"):
-        return "rename or add it"  # that file is gone when the command ends
+    if path.parent.name.startswith("crowdassay-") and not path.name.startswith("standard input"):
+        return "rename or add it"  # a data frame has no file
     some = "task" in names or (len(names) > 3 and "label" not in names and "worker" not in names)
     if some and not set(needed) <= set(known):
         wide = "; if each other column is a worker, --wide (wide = true) reads it so"
     else:
         wide = ""
-    parts = ",".join(f"{role}={known.get(role, '...')}" for role in needed)
+    parts = ",".join(f"{role}={known.get(role, '...')}" for role in needed if role not in names)
     return (
-        f"rename or add it, or let a command do it: crowdassay import {shlex.quote(str(path))} "
-        f"--format table --map {shlex.quote(parts)} --output imported.csv{wide}"
+        f"rename or add it, or say which is which: --map {shlex.quote(parts)}, or columns under [input]"
+        f"{wide}"
     )
 
 
@@ -402,7 +404,7 @@ def guess_roles(names: Iterable[str]) -> dict[str, str]:
     """Return worker, task and label with the column of each, where exactly one column can be meant.
 
     A column of a role's own name is that role's. Capitals, spaces, ``_``, ``-`` and a last "id" or
-    "name" count for nothing; where two columns fit one role, the role is left out.
+    "name" count for nothing; where two columns fit one role, it is the one that ends in "id", or none.
 
     >>> guess_roles(("user", "rater_id", "task", "Answer"))
     {'task': 'task', 'label': 'Answer'}
@@ -413,6 +415,8 @@ def guess_roles(names: Iterable[str]) -> dict[str, str]:
     found = {}
     for role, known in ROLES.items():
         fit = [role] if role in columns else [one for one in columns if _core(one) in known.split()]
+        if len(fit) > 1:
+            fit = [one for one in fit if one.lower().endswith("id")]
         if len(fit) == 1:
             found[role] = fit[0]
     return found

@@ -92,12 +92,12 @@ OF_PLACES = {
 
 
 def is_mistake(error: BaseException) -> bool:
-    """Whether the user can mend what went wrong: a refusal, or a place that cannot be read or written."""
+    """Return whether the user can mend an error: a refusal, or a place that cannot be read or written."""
     return isinstance(error, MISTAKES) or (isinstance(error, OSError) and error.errno in OF_PLACES)
 
 
 def sentence(error: Exception) -> str:
-    """Return what went wrong and how to go on, for the terminal."""
+    """Return the error and how to go on, as a sentence for the terminal."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     if isinstance(error, BudgetError) and not error.spent.epsilon:
@@ -117,9 +117,9 @@ NAME_WIDTH = 20
 def console_step(console: Console) -> Step:
     """Return a step that runs a stage and prints its line at its end.
 
-    Meanwhile it shows what the stage waits for: see :func:`flows.terminal.waiting`; on standard error if
-    the console is no terminal, where a line more would stand among the results. Whoever listened to
-    the run's progress before still does.
+    Meanwhile it shows what the stage waits for: see :func:`flows.terminal.waiting`; on standard error if the
+    console is no terminal, where a line more would stand among the results. An earlier listener to the run's
+    progress stays.
     """
     aside = console if console.is_terminal else Console(stderr=True, quiet=console.quiet)
 
@@ -151,7 +151,7 @@ def both(first: Progress, second: Progress | None) -> Progress:
 
 
 def print_summary(console: Console, result: RunResult) -> None:
-    """The closing table: what was found, what it cost, how far to believe it; and where the report lies."""
+    """Print the closing table: the findings, their price, their evidence; and where the report lies."""
     run = Run(result.folder, None)  # type: ignore[arg-type]  # read only: settings are not needed
     table = Table(
         title="What the run found (exact numbers, for the team)",
@@ -169,6 +169,6 @@ def print_summary(console: Console, result: RunResult) -> None:
 
 
 def _short(path: Path) -> Path:
-    """The path as seen from here, where that is shorter."""
+    """Return the path relative to the working folder, where that is shorter."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path

@@ -1,6 +1,6 @@
-"""What long work says of itself while it goes on: a bar on a terminal, lines in a log.
+"""Progress of long work while it goes on: a bar on a terminal, lines in a log.
 
-A step that takes long says what it waits for, how much of that is done, for how long, and for how long at
+A step that takes long reports what it waits for, how much of that is done, for how long, and for how long at
 most:
 
     with waiting(console, "judge workers …") as progress:
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Waited", "repeating", "waiting"]
 
-FIRST_WORD = 5.0  # seconds after which a step is spoken of; then after twice as many, and so on
+FIRST_WORD = 5.0  # seconds before a step has its first line; the next come after twice as many each
 BAR_WIDTH = 12  # of a line of eighty characters, most of which are for words
 
 
 class Waited:
     """What a step waits for as it last reported, since when, and for how long at most.
 
-    Work is called by what stands before a colon: "candidates: MACE" is of the same work as
-    "candidates: GLAD", and its steps go on.
+    Work is named by the text before a colon: "candidates: MACE" and "candidates: GLAD" are one work, whose
+    steps go on.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class Waited:
         return None if self._total <= 1 else (self._done, self._total)
 
     def left(self) -> float | None:
-        """Seconds for all further steps at the pace so far, which may not all be needed; None if unknown."""
+        """Return the seconds that all further steps take at the pace so far at most; None if unknown."""
         (begin, before), (last, done) = self._since, self._at
         if self.counted is None or done <= before:
             return None

@@ -18,7 +18,7 @@ JOINERS = {"\u200c", "\u200d"}  # part of the spelling of some languages
 
 
 def printable(text: str, *, keep: str = "") -> str:
-    r"""Return the text with what a terminal would obey written out; letters of `keep` stay.
+    r"""Return the text with control characters of a terminal written out; letters of `keep` stay.
 
     Examples
     --------

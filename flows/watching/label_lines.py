@@ -11,7 +11,7 @@ import csv
 import io
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import blake2b
@@ -62,16 +62,24 @@ class LabelLines:
         What errors call the table.
     seconds
         The column with the seconds that each label took; without it "seconds" is taken where there is one.
+    columns
+        The columns of worker, task and label where the table calls them otherwise.
     header, n_rows
         The line of names and the rows that were read before, where reading goes on.
     """
 
     def __init__(
-        self, name: str, *, seconds: str | None = None, header: str = "", n_rows: int = 0
+        self,
+        name: str,
+        *,
+        seconds: str | None = None,
+        columns: Mapping[str, str] | None = None,
+        header: str = "",
+        n_rows: int = 0,
     ) -> None:
         self.name, self.n_rows, self.header = name, n_rows, ""
         self._asked, self._held, self._sep = seconds, b"", ","
-        self._at: dict[str, int] = {}
+        self._columns, self._at = dict(columns or {}), dict[str, int]()
         self._width = 0
         if header:
             self._take_header(header)
@@ -151,13 +159,20 @@ class LabelLines:
                 f"{self.name}: the line of names cannot be read; save the table with lines that end in a "
                 "line feed"
             ) from None
+        shown = ", ".join(names) or "none"
+        given = {column: role for role, column in self._columns.items() if column in names}
+        names = [given.get(name, "" if name in given.values() else name) for name in names]
         missing = [
             name for name in (*LABEL_COLUMNS, *filter(None, [self._asked])) if name not in names
         ]
         if missing:
             raise TableError(
-                f"{self.name} must have the column {missing[0]!r}; its columns are "
-                f"{', '.join(names) or 'none'}"
+                f"{self.name} must have the column {missing[0]!r}; its columns are {shown}; rename it, or "
+                + (
+                    "name another by --seconds"
+                    if missing[0] == self._asked
+                    else f"say which it is: --map {missing[0]}=..."
+                )
             )
         timed = self._asked or SECONDS
         used = [name for name in (*LABEL_COLUMNS, TIME, timed) if name in names]
@@ -204,7 +219,7 @@ class LabelLines:
 
 
 def _moment(cell: str) -> float:
-    """Seconds since 1970 of a number of them, or of a date and time, in UTC where it names no zone.
+    """Return seconds since 1970, from a number of them or a date and time; UTC where it names no zone.
 
     A number too large for seconds counts thousandths, or millionths or billionths, of them.
     """

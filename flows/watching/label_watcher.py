@@ -1,4 +1,4 @@
-"""What is known of a crowd while its labels arrive: the consensus so far, and a card for each worker."""
+"""The state of a crowd while its labels arrive: the consensus so far, and a card for each worker."""
 
 from __future__ import annotations
 
@@ -77,9 +77,9 @@ class LabelWatcher:
 
     Notes
     -----
-    **Guarantees.** (1) What it says does not depend on how the labels were cut into pieces. (2) Saved and
-    loaded it goes on with the same results to the bit. (3) A saved state holds no pickle and can be read by
-    this user alone.
+    **Guarantees.** (1) The results do not depend on how the labels were cut into pieces. (2)
+    Saved and loaded it goes on with the same results to the bit. (3) A saved state holds no pickle and can
+    be read by this user alone.
     """
 
     def __init__(self, *, false_alarm: float = FALSE_ALARM) -> None:
@@ -143,7 +143,7 @@ class LabelWatcher:
         return [self._row(names[w], w, cards) for w in order]
 
     def as_json(self) -> dict[str, Any]:
-        """Return what is known as values for JSON, workers in the order in which they came."""
+        """Return the state as values for JSON, workers in the order in which they came."""
         cards = self.cards()
         fields = ("reliability", "low", "high", "always_low", "always_high", "fatigue",
                   "fast_seconds", "slow_seconds", "slow_share", "drift_at", "proven_at")  # fmt: skip
@@ -183,7 +183,7 @@ class LabelWatcher:
         return self._monitor.cards()
 
     def save(self, path: Path) -> None:
-        """Write all that is known as an ``.npz`` file without pickle, whole or not at all."""
+        """Write the whole state as an ``.npz`` file without pickle, whole or not at all."""
         numbers = [self._place, self._seconds, self._last, self._since, self._given]
         arrays = {
             "version": np.array(VERSION),
@@ -231,7 +231,7 @@ class LabelWatcher:
         return found
 
     def _coded(self, rows: LabelRows) -> _Coded:
-        """Codes of the labels that are new, and where classes appear for the first time."""
+        """Return codes of the labels that are new, and where classes appear for the first time."""
         fresh = _Coded([], [], [], [])
         workers, tasks, classes = self._names.values()
         for i, (worker, task, label) in enumerate(
@@ -263,7 +263,7 @@ class LabelWatcher:
         return fresh
 
     def _session_place(self, w: int, time: float) -> float:
-        """Place of a label in its worker's session; NaN where times are not known."""
+        """Return a label's place in its worker's session; NaN where times are not known."""
         if math.isnan(time):
             return math.nan
         goes_on = 0 <= time - self._last[w] <= SESSION_GAP
@@ -333,7 +333,7 @@ def _bytes(text: str) -> np.ndarray:
 
 
 def _plain(value: Any) -> float | int | None:
-    """A number for JSON, which has no NaN."""
+    """Return a number for JSON, which has no NaN."""
     if isinstance(value, np.integer):
         return int(value)
     return None if np.isnan(value) else round(float(value), EXACT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -69,9 +69,12 @@ def _watcher(path: Path | None, false_alarm: float | None) -> LabelWatcher:
 
 
 def reader_of(
-    watcher: LabelWatcher, labels: Path, seconds: str | None
+    watcher: LabelWatcher,
+    labels: Path,
+    seconds: str | None,
+    columns: Mapping[str, str] | None = None,
 ) -> tuple[FileTail, LabelLines]:
-    """Return what reads a file on from where the watcher's reading stands."""
+    """Return the reader of a file from the place that the watcher has reached."""
     stands = watcher.read
     if stands and stands["name"] != labels.name:
         raise TableError(
@@ -82,6 +85,7 @@ def reader_of(
     lines = LabelLines(
         labels.name,
         seconds=seconds,
+        columns=columns,
         header=stands.get("header", ""),
         n_rows=stands.get("n_rows", 0),
     )
@@ -116,6 +120,7 @@ def watch_once(
     state: Path,
     *,
     seconds: str | None = None,
+    columns: Mapping[str, str] | None = None,
     on_alarm: Callable[[str], object] = lambda _: None,
 ) -> LabelWatcher:
     r"""Take in the labels that a file has gained since the last call with this state, and save it.
@@ -128,6 +133,8 @@ def watch_once(
         The file that keeps what is known; made where it is missing.
     seconds
         The column with the seconds that each label took.
+    columns
+        The columns of worker, task and label where the file calls them otherwise.
     on_alarm
         Called with each alarm, as a sentence.
 
@@ -156,7 +163,7 @@ def watch_once(
     '2 labels, 2 workers, 1 tasks'
     """
     with held_state(state) as watcher:
-        tail, lines = reader_of(watcher, labels, seconds)
+        tail, lines = reader_of(watcher, labels, seconds, columns)
         while (rows := read_new(watcher, tail, lines)) is not None:
             for alarm in watcher.take(rows):
                 on_alarm(str(alarm))

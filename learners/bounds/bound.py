@@ -13,7 +13,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-__all__ = ["Bound", "check_count", "check_epsilon", "check_level", "least", "root_above"]
+__all__ = [
+    "Bound",
+    "check_count",
+    "check_epsilon",
+    "check_level",
+    "check_rows_of_one",
+    "independent_records",
+    "least",
+    "root_above",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,3 +153,22 @@ def check_epsilon(epsilon: float) -> None:
     """Raise ValueError unless epsilon is >= 0 and finite."""
     if not 0 <= epsilon < math.inf:
         raise ValueError(f"epsilon must be >= 0 and finite, got epsilon={epsilon}")
+
+
+def check_rows_of_one(rows: int) -> None:
+    """Raise ValueError unless `rows`, the most records of one subject, is a whole number >= 1."""
+    if not (isinstance(rows, int | np.integer) and rows >= 1):
+        raise ValueError(f"rows must be a whole number >= 1, got rows={rows}")
+
+
+def independent_records(n: int | np.integer, rows: int) -> str:
+    """Return what an assumption says of n records, at most `rows` of them of one subject.
+
+    Examples
+    --------
+    >>> independent_records(60, 1), independent_records(60, 3)
+    ('60 independent records', '60 records of independent subjects, at most 3 of each,')
+    """
+    if rows == 1:
+        return f"{n} independent records"
+    return f"{n} records of independent subjects, at most {rows} of each,"

@@ -9,7 +9,14 @@ import math
 import numpy as np
 from scipy.special import betaincc, betainccinv, rel_entr
 
-from learners.bounds.bound import Bound, check_count, check_level, root_above
+from learners.bounds.bound import (
+    Bound,
+    check_count,
+    check_level,
+    check_rows_of_one,
+    independent_records,
+    root_above,
+)
 
 __all__ = [
     "binary_divergence",
@@ -76,7 +83,8 @@ def upper_limit(errors: float | int | np.integer, n: int | np.integer, tail: flo
     >>> round(upper_limit(0, 60, 0.05), 4)
     0.0487
     """
-    beta = float(errors) + 1.0, float(n - errors)
+    wrong, size = float(errors), float(n)  # short integers of NumPy's overflow
+    beta = wrong + 1.0, size - wrong
     if not beta[1] > 0:
         return 1.0
     rate = float(betainccinv(*beta, tail))
@@ -87,26 +95,45 @@ def upper_limit(errors: float | int | np.integer, n: int | np.integer, tail: flo
     if abs(excess(rate)) <= TAIL_ERROR * tail:
         return rate
     # below tails of 1e-50 or so the inverse may be NaN, or off to either side; the function is sound
-    return root_above(excess, float(errors / n), 1.0, xtol=0.0)
+    return root_above(excess, wrong / size, 1.0, xtol=0.0)
 
 
-def upper_limit_at(errors: int | np.integer, n: int | np.integer, log_tail: float) -> float:
+def upper_limit_at(
+    errors: int | np.integer, n: int | np.integer, log_tail: float, *, rows: int = 1
+) -> float:
     """`upper_limit` at the tail exp(log_tail), or an upper bound of it where a double cannot hold the tail.
 
-    That upper bound is Chernoff's, P(errors or fewer) <= exp(-n kl(errors / n || rate)).
+    That upper bound is Chernoff's, P(errors or fewer) <= exp(-n kl(errors / n || rate)). So it is where up to
+    `rows` records are of one subject, and may all be alike: with n / rows in place of n.
+
+    Notes
+    -----
+    **Guarantees.** Of subjects that are independent, with r_s <= rows records each, and the mean rate of all
+    records, errors or fewer have at most the tail's probability at any rate above the limit.
+    *Proof.* Let record i be right with a mean of p_i, and subject s have R_s right ones of a mean r_s p_s. As
+    exp is convex, E exp(t R_s) <= 1 - p_s + p_s exp(t r_s), and as x^(r_s / rows) is concave, that is at most
+    (1 - p_s + p_s exp(t rows))^(r_s / rows). The logarithm is concave in p_s: the product over subjects is at
+    most (1 - p + p exp(t rows))^(n / rows), which Chernoff's inequality has of n / rows coins.
 
     Examples
     --------
     >>> round(upper_limit_at(0, 60, math.log(0.05)), 4), round(upper_limit_at(0, 10_000, -1e3), 4)
     (0.0487, 0.0952)
+    >>> round(upper_limit_at(0, 60, math.log(0.05), rows=2), 4)
+    0.095
     """
-    if log_tail >= MIN_LOG_TAIL:
+    if rows == 1 and log_tail >= MIN_LOG_TAIL:
         return upper_limit(errors, n, math.exp(log_tail))
-    return largest_rate(float(errors / n), -log_tail / n)
+    return largest_rate(float(errors) / float(n), -log_tail * rows / n)
 
 
 def clopper_pearson_bound(
-    errors: int | np.integer, n: int | np.integer, *, level: float, n_candidates: int = 1
+    errors: int | np.integer,
+    n: int | np.integer,
+    *,
+    level: float,
+    n_candidates: int = 1,
+    rows: int = 1,
 ) -> Bound:
     """Bound the true error by the errors on records that training never saw.
 
@@ -120,11 +147,14 @@ def clopper_pearson_bound(
         Confidence, in (0, 1).
     n_candidates
         Number of models among which these records helped to choose, >= 1.
+    rows
+        Most records of one subject, >= 1: subjects are independent, and their records may all be alike.
 
     Returns
     -------
     Bound
-        The exact binomial bound at tail (1 - level) / n_candidates.
+        The exact binomial bound at tail (1 - level) / n_candidates; where subjects have several records,
+        Chernoff's for n / rows of them.
 
     Raises
     ------
@@ -148,13 +178,20 @@ def clopper_pearson_bound(
     """
     check_count(errors, n)
     check_level(level)
-    if not n_candidates >= 1:
-        raise ValueError(f"n_candidates must be >= 1, got n_candidates={n_candidates}")
+    if not 1 <= n_candidates < math.inf:
+        raise ValueError(f"n_candidates must be >= 1 and finite, got n_candidates={n_candidates}")
+    check_rows_of_one(rows)
     chosen = "" if n_candidates == 1 else f" but to choose among {n_candidates} models"
+    tail = (1 - level) / n_candidates
+    limit = (
+        upper_limit(errors, n, tail)
+        if rows == 1
+        else upper_limit_at(errors, n, math.log(tail), rows=rows)
+    )
     return Bound(
-        name="Clopper-Pearson",
-        value=upper_limit(errors, n, (1 - level) / n_candidates),
+        name="Clopper-Pearson" if rows == 1 else "Chernoff",
+        value=limit,
         level=level,
-        assumption=f"{n} independent records that training did not see{chosen}",
+        assumption=f"{independent_records(n, rows)} that training did not see{chosen}",
         applies=True,
     )

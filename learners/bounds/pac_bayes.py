@@ -10,27 +10,35 @@ divergence from the prior.
 import math
 
 import numpy as np
-from scipy.special import gammaln, logsumexp, xlogy
+from scipy.special import gammaincc, gammaln
 
 from learners.bounds.bound import Bound, check_count, check_level
 from learners.bounds.clopper_pearson import largest_rate
 
 __all__ = ["drawn_model_bound", "exponential_gibbs_bound", "gibbs_bound", "log_xi"]
 
+STIRLING = (
+    300.0  # from where on Stirling's series has all digits; differences of logarithms have not
+)
+
 
 def log_xi(n: int | np.integer) -> float:
     """Logarithm of xi(n) = sum over k of C(n, k) (k / n)^k (1 - k / n)^(n - k).
 
-    It is the mean of exp(n kl(k / n || p)) over a binomial k, for any p in (0, 1): p cancels.
+    It is the mean of exp(n kl(k / n || p)) over a binomial k, for any p in (0, 1): p cancels. By an identity
+    of Cauchy's it is n! / n^n times the sum of n^k / k! over k <= n, which is the upper tail of a gamma law.
 
     Examples
     --------
     >>> round(math.exp(log_xi(100)), 3)
     13.21
     """
-    k = np.arange(n + 1)
-    chosen = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
-    return float(logsumexp(chosen + xlogy(k, k / n) + xlogy(n - k, 1 - k / n)))
+    size = float(n)
+    if size < STIRLING:
+        log_ratio = float(gammaln(size + 1)) + size - size * math.log(size)
+    else:
+        log_ratio = math.log(2 * math.pi * size) / 2 + 1 / (12 * size) - 1 / (360 * size**3)
+    return log_ratio + math.log(float(gammaincc(size + 1, size)))
 
 
 def gibbs_bound(
@@ -141,7 +149,7 @@ def drawn_model_bound(
     complexity = max(0.0, log_ratio + log_xi(n) - math.log(1 - level)) / n
     return Bound(
         name="PAC-Bayes-kl of one draw",
-        value=largest_rate(float(errors / n), complexity),
+        value=largest_rate(float(errors) / float(n), complexity),
         level=level,
         assumption=f"{n} independent records; one model drawn from the posterior; a prior that "
         "does not depend on them",
@@ -195,10 +203,10 @@ def exponential_gibbs_bound(
     check_level(level)
     if not 0 <= gamma < math.inf:
         raise ValueError(f"gamma must be >= 0 and finite, got gamma={gamma}")
-    root = math.sqrt(log_xi(n) - math.log(1 - level)) + gamma / math.sqrt(2 * n)
+    root = math.sqrt(log_xi(n) - math.log(1 - level)) + gamma / math.sqrt(2 * float(n))
     return Bound(
         name="exponential Gibbs",
-        value=largest_rate(mean_error, root**2 / n),
+        value=largest_rate(mean_error, root * root / n),
         level=level,
         assumption=f"{n} independent records; models drawn by the exponential mechanism, "
         f"gamma={gamma:g} set without them",

@@ -9,7 +9,15 @@ import math
 import numpy as np
 from scipy.special import erfcx
 
-from learners.bounds.bound import Bound, check_count, check_epsilon, check_level, root_above
+from learners.bounds.bound import (
+    Bound,
+    check_count,
+    check_epsilon,
+    check_level,
+    check_rows_of_one,
+    independent_records,
+    root_above,
+)
 from learners.bounds.clopper_pearson import upper_limit_at
 from privacy.accounting import price_text
 
@@ -81,7 +89,7 @@ def log_transfer_tail(chance: float, n: int | np.integer, epsilon: float) -> flo
 
 
 def transfer_bound(
-    errors: int | np.integer, n: int | np.integer, *, epsilon: float, level: float
+    errors: int | np.integer, n: int | np.integer, *, epsilon: float, level: float, rows: int = 1
 ) -> Bound:
     """Bound the true error by the errors on the training data of a differentially private procedure.
 
@@ -93,14 +101,17 @@ def transfer_bound(
         Training records, >= 1.
     epsilon
         Pure epsilon, for the replacement of one record, of everything that read these records to make
-        the model, tuning included; >= 0.
+        the model, tuning included; >= 0. For the replacement of one subject where these have several.
     level
         Confidence, in (0, 1).
+    rows
+        Most records of one subject, >= 1: subjects are independent, and their records may all be alike.
 
     Returns
     -------
     Bound
-        The Clopper-Pearson bound at the tail beta with J(beta) = 1 - level, see `log_transfer`.
+        The Clopper-Pearson bound at the tail beta with J(beta) = 1 - level, see `log_transfer`; where
+        subjects have several records, Chernoff's for n / rows of them.
 
     Raises
     ------
@@ -111,7 +122,7 @@ def transfer_bound(
     -----
     **Guarantees.** Never above `cdp_bound` or `max_information_bound` of the same numbers: their tails
     are smaller for any data, so that preferring this one costs no confidence. At epsilon = 0 it is the
-    Clopper-Pearson bound.
+    Clopper-Pearson bound. There are at most n subjects, and with n of them J is largest.
 
     Examples
     --------
@@ -119,8 +130,11 @@ def transfer_bound(
     0.5999
     """
     check_private(errors, n, epsilon, level)
-    value = upper_limit_at(errors, n, log_transfer_tail(1 - level, n, epsilon))
-    return Bound("private transfer", value, level, only_privately(n, epsilon), applies=True)
+    check_rows_of_one(rows)
+    value = upper_limit_at(errors, n, log_transfer_tail(1 - level, n, epsilon), rows=rows)
+    return Bound(
+        "private transfer", value, level, only_privately(n, epsilon, rows=rows), applies=True
+    )
 
 
 def check_private(
@@ -132,9 +146,7 @@ def check_private(
     check_epsilon(epsilon)
 
 
-def only_privately(n: int | np.integer, epsilon: float) -> str:
+def only_privately(n: int | np.integer, epsilon: float, *, rows: int = 1) -> str:
     """Return the assumption of every bound on a private model's true error."""
-    return (
-        f"{n} independent records, read with epsilon-differential privacy only, "
-        f"epsilon={price_text(epsilon)}"
-    )
+    records = independent_records(n, rows).removesuffix(",")
+    return f"{records}, read with epsilon-differential privacy only, epsilon={price_text(epsilon)}"

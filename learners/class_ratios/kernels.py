@@ -207,7 +207,11 @@ class LandmarkKernel:
         memory = np.empty((min(STRIP_ROWS, len(x)), len(other)))
         for first in range(0, len(x), STRIP_ROWS):
             rows = left[first : first + STRIP_ROWS]
-            yield _exponential(np.matmul(rows, right, out=memory[: len(rows)]))
+            with np.errstate(
+                invalid="ignore"
+            ):  # of points too far to be squared, whose kernel is 0
+                product = np.matmul(rows, right, out=memory[: len(rows)])
+            yield _exponential(product)
 
 
 def _half_square(x: Float[np.ndarray, "points features"]) -> Float[np.ndarray, " points"]:

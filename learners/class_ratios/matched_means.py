@@ -33,7 +33,7 @@ from learners.class_ratios.simplex_qp import simplex_qp
 __all__ = ["BagMean", "BagShares", "Covariances", "MatchedMeans", "MixtureFit", "covariances_of"]
 
 TOWARDS_EQUAL = 2.0  # points of equal shares added where draws begin: at a share of 0 none moves
-FEW = 20  # points of an unlabelled bag that tell its covariance as well as the labelled bags do
+FEW = 20  # points of a bag that tell its covariance as well as the labelled bags together do
 ROUNDS = 4  # of redrawing; more rounds move an end by a hundredth of the interval, of two points by three
 IMPOSSIBLE = -0.25  # share of a spread that is within classes; chance alone hardly makes it so low
 TINY = float(np.finfo(float).tiny)
@@ -218,8 +218,8 @@ class MatchedMeans:
         if shares[0] < IMPOSSIBLE:  # classes that far apart would spread bags by more than they are
             within = whole
             clearest = min(clearest, MIN_RELIABILITY / math.sqrt(max(1.0, 1.0 - shares[-1])))
-        error, still = within / size[:, None, None], np.zeros((len(size), *hessian.shape))
-        pooled = np.average(within, axis=0, weights=size)
+        error, pooled = _errors_of_means(within, size)
+        still = np.zeros_like(error)
         return cls(weights, hessian, reliability, error, gram, own, still, pooled, clearest)
 
     def bag_mean(self, product: Float[np.ndarray, "points bags"]) -> BagMean:
@@ -409,10 +409,10 @@ class MixtureFit:
         means = MatchedMeans.of(labelled, mean @ mean.T, own, covariances)
         centre = mean.T @ means.weights
         own_within = np.array(covariance) - centre @ _of_one_draw(labelled.mixture) @ centre.T
-        error = own_within / labelled.size[:, None, None]
+        error, within = _errors_of_means(own_within, labelled.size)
         if labelled.noise is not None:
             error = error + centre @ labelled.noise @ centre.T
-        return cls(means, mean, error, np.average(own_within, axis=0, weights=labelled.size))
+        return cls(means, mean, error, within)
 
     @classmethod
     def of_features(
@@ -454,6 +454,20 @@ def covariances_of(products: Sequence[Float[np.ndarray, "_ bags"]]) -> Covarianc
            [-0.25,  0.25]])
     """
     return lambda weights: (_covariance(product @ weights) for product in products)
+
+
+def _errors_of_means(
+    within: Float[np.ndarray, "bags some some"], size: Int[np.ndarray, " bags"]
+) -> tuple[Float[np.ndarray, "bags some some"], Float[np.ndarray, "some some"]]:
+    """Return the covariances of bags' means by those of their points, of divisor n, and the latter pooled.
+
+    Few points tell little of their own covariance: all bags' together count as `FEW` points more.
+    """
+    free = (size - 1)[:, None, None]
+    whole = within * (size[:, None, None] / free)
+    pooled = np.average(whole, axis=0, weights=size - 1)
+    lent = FEW / (free + FEW)
+    return ((1 - lent) * whole + lent * pooled) / size[:, None, None], pooled
 
 
 def _shares(

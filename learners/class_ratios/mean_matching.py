@@ -261,14 +261,15 @@ def parts_left_out(mixture: Float[np.ndarray, "bags classes"]) -> list[Int[np.nd
     """Parts of the bags to leave out in turn: single bags, or five parts of more than five bags.
 
     A part is skipped if the proportions of the other bags are singular. Bags are dealt to the parts in
-    order of their proportions, so that the order in which they are given does not matter.
+    order of their proportions, so that neither the order in which they are given nor that of the classes
+    matters; where classes have the same proportions, each in another bag, the bags' order tells them apart.
 
     Examples
     --------
     >>> parts_left_out(np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]))
     [array([0]), array([2]), array([1])]
     """
-    order = np.lexsort(mixture.T)
+    order = np.lexsort(_classes_in_order(mixture).T)
     n_parts = min(FOLDS, len(order))
     parts = [order[first::n_parts] for first in range(n_parts)]
     return [part for part in parts if _tells_apart(mixture[np.setdiff1d(order, part)])]
@@ -407,6 +408,14 @@ def squares_tail(weight: Float[np.ndarray, " squares"], value: float) -> float:
     a = math.copysign(math.sqrt(2 * (s * target - cumulant)), s)
     v = s * math.sqrt(2 * float(np.square(share / (1 - 2 * s * share)).sum()))
     return float(ndtr(-(a + math.log(v / a) / a)))
+
+
+def _classes_in_order(
+    mixture: Float[np.ndarray, "bags classes"],
+) -> Float[np.ndarray, "bags classes"]:
+    """Return the shares, but for rounding, with the class of least largest share first, and so on."""
+    share = np.round(mixture, 9)
+    return share[:, np.lexsort(np.vstack([share, np.sort(share, axis=0)]))]
 
 
 def _tells_apart(mixture: Float[np.ndarray, "bags classes"]) -> bool:

@@ -328,9 +328,8 @@ def learn_ratios(
     are for those. Trees are not tried where all features are continuous measures: on two such data sets
     they make no difference beyond chance (Magic and Twitter; ``python -m benchmarks.learners.class_ratios``).
 
-    If `noise` is given, a bag weighs by how far its mean may be from what its
-    proportions say (`MatchedMeans`), and bags left out weigh by their `LabelledBags.evidence` when
-    bandwidth and method are judged.
+    If `noise` is given, a bag weighs by how far its mean may be from what its proportions say
+    (`MatchedMeans`), and bags left out weigh by their `LabelledBags.evidence` when methods are judged.
 
     The interval is for the ratio of the population that the bag was drawn from. It is a parametric
     bootstrap of the quadratic program: f is perturbed by the sampling error of every bag (within
@@ -402,9 +401,10 @@ def _check_parameters(
 
 
 def _ordered(labelled: LabelledBags) -> LabelledBags:
-    """Sort bags by proportions, then by mean, so that even rounding does not depend on their order."""
+    """Sort bags by mean, then by proportions, so that nothing depends on their order or the classes'."""
     mean = np.array([point.mean(axis=0) for point in labelled.points])
-    return labelled.only(np.lexsort(np.hstack([mean, labelled.mixture]).T))
+    sizes = np.sort(labelled.mixture, axis=1)
+    return labelled.only(np.lexsort(np.hstack([labelled.mixture, sizes, mean]).T))
 
 
 def _trials(labelled: LabelledBags, methods: Sequence[RatioMethod] | None) -> tuple[Trial, ...]:

@@ -221,10 +221,12 @@ def _strength(
 
 
 def _joined(labels: Int[np.ndarray, " points"], other: Int[np.ndarray, " points"], k: int) -> float:
-    """Least share, over the clusters of `labels`, of pairs that `other` joins too."""
+    """Least share, over the clusters of `labels`, of pairs that `other` joins too; 0 of fewer than k."""
     table = np.zeros((k, k))
     np.add.at(table, (labels, other), 1)
     size = table.sum(axis=1)
+    if not size.all():
+        return 0.0
     pairs = (table * (table - 1)).sum(axis=1)[size > 1] / (size * (size - 1))[size > 1]
     return float(pairs.min(initial=1.0))
 
@@ -241,7 +243,7 @@ def _by_slope(table: Sequence[Evidence]) -> int:
     risk = np.array([one.risk for one in table])
     larger = numbers >= (numbers[-1] + 1) / 2
     slope = np.polyfit(numbers[larger], risk[larger], 1)[0] if larger.sum() > 1 else 0.0
-    return int(numbers[np.argmin(risk - 2 * slope * numbers)])
+    return int(numbers[np.argmin(risk - 2 * min(slope, 0.0) * numbers)])  # above 0 is rounding
 
 
 def _by_strength(table: Sequence[Evidence]) -> int:

@@ -26,6 +26,7 @@ from learners.genesis.core import (
     Tree,
     Wiring,
     World,
+    as_numbers,
     class_named,
     copy_subtree,
     key_of,
@@ -264,7 +265,7 @@ class Simulation:
                 raise ValueError(f"dt must be > 0 and finite, got dt={dt}")
             self._clock.dt = float(dt)
         for name, steps in every.items():
-            if not steps >= 1:
+            if not (steps >= 1 and steps % 1 == 0):
                 raise ValueError(f"a class must step every 1 or more steps, got {name}={steps}")
             self._clock.every[class_named(name).base] = int(steps)
         self._world = None
@@ -307,7 +308,7 @@ class Simulation:
                 self.step()
             return
         world.advance(float("inf"))
-        self._clock.n_steps = int(np.ceil(world.time / self._clock.dt))
+        self._clock.set_time(world.time)
 
     def _ready(self) -> World:
         """Reset after a change, and return the world."""
@@ -321,8 +322,8 @@ class Simulation:
 
     def graph(self, path: str, field: str, *, every: int = 1) -> None:
         """Record a field at time 0 and every so many steps."""
-        if not every >= 1:
-            raise ValueError(f"every must be >= 1, got every={every}")
+        if not (every >= 1 and every % 1 == 0):
+            raise ValueError(f"every must be >= 1 and whole, got every={every}")
         for found in self.tree.select(path):
             name = found.element.cls.field_named(field)
             self._graphs.append(Graph(found, name, int(every)))
@@ -484,7 +485,7 @@ def _assign(found: Selection, field: str, value: Any) -> None:
     if is_text:
         rows[:] = value
         return
-    given = np.asarray(value, dtype=float)
+    given = as_numbers(value, f"{field} of {found}")
     fits = (
         given.ndim == 0
         or given.shape == rows.shape

@@ -13,7 +13,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,7 +22,7 @@ from learners.holdout.thresholdout import STEPS, check_question, clamped
 from privacy.accounting import MAX_SCALE, Arithmetic, keep_declared
 from privacy.mechanism import History, Json, Noise, Question
 from privacy.mechanisms import PureEvent, exact
-from privacy.query import Query
+from privacy.query import Query, is_whole
 
 __all__ = ["CandidateAnswer", "CandidateGate", "candidate_price"]
 
@@ -355,9 +354,9 @@ def candidate_price(n: int, *, n_candidates: int, refutations: int, level: float
 
 
 def _check_counts(n_candidates: int, refutations: int) -> None:
-    if not (isinstance(n_candidates, Integral) and n_candidates >= 1):
+    if not (is_whole(n_candidates) and n_candidates >= 1):
         raise ValueError(f"n_candidates must be a whole number >= 1, got {n_candidates}")
-    if not (isinstance(refutations, Integral) and 1 <= refutations <= 10_000):
+    if not (is_whole(refutations) and 1 <= refutations <= 10_000):
         raise ValueError(f"refutations must be a whole number in 1 .. 10,000, got {refutations}")
 
 

@@ -11,13 +11,13 @@ is the caller's to keep.
 
 import math
 from dataclasses import dataclass
-from numbers import Integral
 
 import numpy as np
 from jaxtyping import Bool, Float
 
 from learners.bounds import Bound, check_level, largest_rate, upper_limit_at
 from learners.holdout.thresholdout import check_kind, clamped
+from privacy.query import is_whole
 
 __all__ = ["CertifiedAnswer", "CertifiedHoldout", "CertifiedState"]
 
@@ -147,7 +147,7 @@ class CertifiedHoldout:
             raise ValueError(f"grid must be in (0, 1], got grid={self.grid}")
         # a fold of 1.5 overfit answers would never be left, and its bounds not hold
         for name, number in (("n", self.n), ("n_folds", self.n_folds), ("per_fold", self.per_fold)):
-            if not (isinstance(number, Integral) and number >= 1):
+            if not (is_whole(number) and number >= 1):
                 raise ValueError(f"{name} must be a whole number >= 1, got {name}={number!r}")
         if not self.n_folds <= self.n:
             raise ValueError(f"n_folds must be in 1 .. n={self.n}, got n_folds={self.n_folds}")

@@ -12,7 +12,15 @@
 
 import math
 
-from learners.bounds import Bound, check_level, largest_rate, log_transfer_tail, root_above
+from learners.bounds import (
+    Bound,
+    check_level,
+    check_rows_of_one,
+    independent_records,
+    largest_rate,
+    log_transfer_tail,
+    root_above,
+)
 from learners.holdout.thresholdout import STEPS, GateAnswer, Thresholdout
 from privacy.accounting import price_text
 
@@ -23,7 +31,7 @@ ROUNDING = 3  # steps: one for each of two draws that are whole, and one for flo
 
 
 def agreeing_holdout_bound(
-    answer: GateAnswer, gate: Thresholdout, *, n: int, level: float
+    answer: GateAnswer, gate: Thresholdout, *, n: int, level: float, rows: int = 1
 ) -> Bound:
     """Bound a model's true error from an "agrees" answer about its accuracy.
 
@@ -37,6 +45,8 @@ def agreeing_holdout_bound(
         Records in the holdout, >= 1.
     level
         Confidence, in (0, 1).
+    rows
+        Most records of one subject, >= 1: subjects are independent, and their records may all be alike.
 
     Returns
     -------
@@ -57,7 +67,8 @@ def agreeing_holdout_bound(
     - level. Half of it pays for Chernoff's inequality, n kl(1 - E_h || 1 - E_P) <= ln(2 / beta)
     unless E_h <= E_P; half for the gate's noise, gamma + eta <= u. Agreement says E_h >= E_t -
     threshold - gamma - eta. So 1 - E_P is at most the largest rate within ln(2 / beta) / n, in kl, of
-    1 - E_t + threshold + u.
+    1 - E_t + threshold + u. Where subjects have several records, n / rows takes the place of n in Chernoff's
+    inequality, as in `upper_limit_at`.
 
     References
     ----------
@@ -73,24 +84,26 @@ def agreeing_holdout_bound(
     >>> agreeing_holdout_bound(answer, gate, n=10_000, level=0.95).applies
     False
     """
-    _check(n, level)
+    _check(n, level, rows)
     agreed = f"all {answer.asked} questions about these rows were agreed to"
-    assumption = f"{agreed}; they are independent draws; {ELSE}"
+    drawn = "independent draws" if rows == 1 else f"of independent subjects, at most {rows} of each"
+    assumption = f"{agreed}; they are {drawn}; {ELSE}"
     if answer.value is None or answer.refuted:
         why = f"does not apply: {answer.refuted} of {answer.asked} questions about these rows were refuted"
         return Bound(name="agreeing holdout", value=1.0, level=level, assumption=why, applies=False)
     beta = (1 - level) / (answer.asked * (answer.asked + 1))
     on_holdout = 1 - answer.value + gate.threshold + noise_tail(gate.sigma, beta / 2, n)
-    error = largest_rate(min(1.0, on_holdout), math.log(2 / beta) / n)
+    error = largest_rate(min(1.0, on_holdout), math.log(2 / beta) * rows / n)
     return Bound(
         name="agreeing holdout", value=error, level=level, assumption=assumption, applies=True
     )
 
 
-def _check(n: int, level: float) -> None:
+def _check(n: int, level: float, rows: int) -> None:
     if not n >= 1:
         raise ValueError(f"n must be >= 1, got n={n}")
     check_level(level)
+    check_rows_of_one(rows)
 
 
 def noise_tail(sigma: float, probability: float, n: int) -> float:
@@ -114,21 +127,24 @@ def noise_tail(sigma: float, probability: float, n: int) -> float:
         return tail - probability
 
     upper = -a * math.log(probability) + a
-    return sigma * root_above(excess, 0.0, upper, xtol=1e-12) + ROUNDING / (STEPS * n)
+    return sigma * root_above(excess, 0.0, upper, xtol=1e-12) + ROUNDING / STEPS / n
 
 
 def value_tail(sigma: float, probability: float, n: int) -> float:
     """Return an x with P(xi > x) <= probability, for the noise xi of an overfit answer of n records."""
-    return max(0.0, -sigma * math.log(2 * probability)) + ROUNDING / (STEPS * n)
+    return max(0.0, -sigma * math.log(2 * probability)) + ROUNDING / STEPS / n
 
 
-def private_holdout_bound(answer: GateAnswer, gate: Thresholdout, *, n: int, level: float) -> Bound:
+def private_holdout_bound(
+    answer: GateAnswer, gate: Thresholdout, *, n: int, level: float, rows: int = 1
+) -> Bound:
     """Bound a model's true error from an answer about its accuracy, "agrees" or "overfit".
 
     Parameters
     ----------
-    answer, gate, n, level
-        As in `agreeing_holdout_bound`.
+    answer, gate, n, level, rows
+        As in `agreeing_holdout_bound`. Where subjects have several records, the answer's price is that of one
+        subject.
 
     Returns
     -------
@@ -155,7 +171,8 @@ def private_holdout_bound(answer: GateAnswer, gate: Thresholdout, *, n: int, lev
     value - xi, also after clamping; one of the gate's `budget` draws xi exceeds the x taken with
     probability delta v / (4 budget). The sum is at most delta. Records that joined later, or whose
     labels changed, change nothing: a record is all that it ever was, and one that is replaced moves
-    each earlier gate's mean by one record's share.
+    each earlier gate's mean by one record's share. Where subjects have several records, (1) has subjects in
+    place of records, n at most, and n / rows in place of n in Chernoff's inequality, as in `upper_limit_at`.
 
     Examples
     --------
@@ -165,7 +182,7 @@ def private_holdout_bound(answer: GateAnswer, gate: Thresholdout, *, n: int, lev
     >>> round(private_holdout_bound(answer, gate, n=100_000, level=0.95).value, 4)
     0.1258
     """
-    _check(n, level)
+    _check(n, level, rows)
     if answer.value is None or answer.epsilon is None:
         shut = answer.value is None
         why = "the budget was exhausted" if shut else "what these rows were asked costs a delta too"
@@ -181,10 +198,11 @@ def private_holdout_bound(answer: GateAnswer, gate: Thresholdout, *, n: int, lev
     log_tail = log_transfer_tail(delta * share / 2, n, epsilon)
     return Bound(
         name="private holdout",
-        value=largest_rate(error, -log_tail / n),
+        value=largest_rate(error, -log_tail * rows / n),
         level=level,
         assumption=(
-            f"{n} independent records, read by gates of epsilon={price_text(answer.epsilon)} together; "
+            f"{independent_records(n, rows).removesuffix(',')}, "
+            f"read by gates of epsilon={price_text(answer.epsilon)} together; "
             f"{ELSE}"
         ),
         applies=True,

@@ -8,7 +8,6 @@
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from numbers import Integral
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -16,7 +15,7 @@ from jaxtyping import Bool, Float
 from learners.holdout.thresholdout import Thresholdout, check_question
 from privacy.mechanism import History, Json, Noise, Question
 from privacy.mechanisms import PureEvent, exact
-from privacy.query import Query
+from privacy.query import Query, is_whole
 
 __all__ = ["Auc", "MetricGate"]
 
@@ -65,7 +64,7 @@ class Auc:
         for name, least in (
             ("least_positive", self.least_positive), ("least_negative", self.least_negative)
         ):  # fmt: skip
-            if not (isinstance(least, Integral) and least >= 1):
+            if not (is_whole(least) and least >= 1):
                 raise ValueError(f"{name} must be a whole number >= 1, got {name}={least}")
             object.__setattr__(self, name, int(least))  # NumPy's, for JSON
 

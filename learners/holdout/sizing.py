@@ -15,6 +15,7 @@ from learners.bounds import check_level, log_transfer_tail
 from learners.holdout.gate_bounds import noise_tail, value_tail
 from learners.holdout.thresholdout import Thresholdout
 from privacy.accounting import exact
+from privacy.query import is_whole
 
 __all__ = [
     "HoldoutWidth",
@@ -170,10 +171,16 @@ def fitted_gate(
     >>> fitted_gate(2.5, n=67, n_scored=213, epsilon_score=0.2, budget=1)
     Thresholdout(threshold=0.36, sigma=0.012, budget=1)
     """
+    numbers = n, n_scored, budget, rows
     if not (
-        price > 0 and epsilon_score > 0 and n >= 1 and n_scored >= 1 and budget >= 1 and rows >= 1
+        0 < price < math.inf
+        and 0 < epsilon_score < math.inf
+        and all(is_whole(one) and one >= 1 for one in numbers)
     ):
-        raise ValueError("price, epsilon_score and all numbers must be > 0")
+        raise ValueError(
+            "price and epsilon_score must be > 0 and finite, and n, n_scored, budget and rows whole "
+            f"numbers >= 1, got {price=}, {epsilon_score=}, {n=}, {n_scored=}, {budget=}, {rows=}"
+        )
     sigma = _two_digits_up(2 * budget * rows / (exact(price) * n))
     score = 2 / (epsilon_score * n_scored) ** 2
     sampling = 0.25 * rows * (1 / n + 1 / n_scored)
@@ -239,9 +246,10 @@ def narrowest(n: int, n_questions: int, budget: int, delta: float) -> tuple[floa
 def check_holdout(n: int, n_questions: int, budget: int, level: float) -> None:
     """Raise ValueError unless a holdout of n records can be asked so many questions."""
     check_level(level)
-    if not n_questions >= 1:
-        raise ValueError(f"n_questions must be >= 1, got n_questions={n_questions}")
-    if not 1 <= budget < n:
+    for name, number in (("n", n), ("n_questions", n_questions), ("budget", budget)):
+        if not (is_whole(number) and number >= 1):
+            raise ValueError(f"{name} must be a whole number >= 1, got {name}={number}")
+    if not budget < n:
         raise ValueError(f"budget must be in 1 .. n - 1, got budget={budget} n={n}")
 
 

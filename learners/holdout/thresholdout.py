@@ -12,7 +12,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
@@ -20,7 +19,7 @@ import numpy as np
 from privacy.accounting import MAX_SCALE, Arithmetic, keep_declared
 from privacy.mechanism import History, Json, Noise, Question
 from privacy.mechanisms import PureEvent, exact
-from privacy.query import Query
+from privacy.query import Query, is_whole
 
 __all__ = ["STEPS", "GateAnswer", "Thresholdout", "check_kind", "check_question", "clamped"]
 
@@ -182,7 +181,7 @@ class Thresholdout:
             raise ValueError(f"threshold must be in (0, 1), got threshold={self.threshold}")
         if not 0 < self.sigma < math.inf:
             raise ValueError(f"sigma must be > 0 and finite, got sigma={self.sigma}")
-        if not (isinstance(self.budget, Integral) and self.budget >= 1):
+        if not (is_whole(self.budget) and self.budget >= 1):
             raise ValueError(f"budget must be a whole number >= 1, got budget={self.budget}")
 
     def event(self, query: Query) -> PureEvent:

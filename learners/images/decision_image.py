@@ -21,12 +21,15 @@ from sklearn.svm import SVC
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from learners.images.relevance_vectors import RelevanceVectorClassifier
+from learners.images.relevance_vectors import MAX_ROWS, RelevanceVectorClassifier
 
 __all__ = ["DecisionImage", "ImageComparison", "compare_decision_images"]
 
 CANDIDATES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)  # of C, for scores whose first has unit variance
 FOLDS = 5
+FEW = 500  # basis points of "rvm" where there are more rows than it takes
+SMALL = 1e-5  # deviation beside the largest, of a feature that squares would lose
+LEAST_SQUARES = 1e-250  # sum, of features whose variances can be divided by
 CLASSIFIERS = ("svm", "logistic", "rvm", "lda", "centroid")
 
 
@@ -44,7 +47,7 @@ class DecisionImage(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Of "svm" and "logistic", for scores divided by the first component's standard deviation; "cv"
         chooses it by five folds. Crowd labels are noisy: a margin that is hard fits their errors.
     random_state
-        Seed of the folds.
+        Seed of the folds, and of the rows that "rvm" draws.
 
     Attributes
     ----------
@@ -72,8 +75,12 @@ class DecisionImage(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     **Guarantees.** `decision_function` is W'(x - mean) + intercept; portraits are convex combinations of
     rows, and with "centroid" the class means; a feature that never varies has weight 0.
 
-    **Cost.** O(n p min(n, p)) for the components. For more classes than two use scikit-learn's
-    `OneVsRestClassifier`; for sparse text its `TruncatedSVD` before.
+    **Limits.** Principal components go by the features' units: standardize features of different units. A
+    component counts as none if its deviation is below 1e-7 of the first's, or 1e-12 where a feature's own is
+    below 1e-5 of the largest.
+
+    **Cost.** O(n p min(n, p)) for the components; of more than 2000 rows "rvm" draws 500 as its basis. For
+    more classes than two use scikit-learn's `OneVsRestClassifier`; for sparse text its `TruncatedSVD` before.
 
     Raises
     ------
@@ -133,10 +140,14 @@ class DecisionImage(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f" {len(self.classes_)} class{'es' * (len(self.classes_) != 1)}"
             )
         positive = y == self.classes_[1]
-        self.mean_ = x.mean(axis=0)
-        self.components_, deviation = _components(x - self.mean_, self.n_components)
+        with np.errstate(over="ignore", invalid="ignore"):  # refused as variances
+            centred = x - x[0]  # or else a constant would differ from its mean, which is rounded
+            offset = centred.mean(axis=0)
+            centred -= offset
+        self.mean_ = x[0] + offset
+        self.components_, deviation = _components(centred, self.n_components)
         scale = 1.0 if self.classifier == "centroid" else deviation[0]
-        scores = (x - self.mean_) @ self.components_.T / scale
+        scores = centred @ self.components_.T / scale
         normal, self.intercept_, dual = self._trained(scores, positive)
         self.normal_, self.dual_coef_ = normal / scale, dual / scale**2
         self.decision_image_ = self.normal_ @ self.components_
@@ -217,11 +228,13 @@ class DecisionImage(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             model = SVC(kernel="linear") if kind == "svm" else LogisticRegression(max_iter=1000)
             model = self._regularized(model, scores, positive)
         elif kind == "rvm":
-            model = RelevanceVectorClassifier().fit(scores, positive)
+            few = FEW if len(scores) > MAX_ROWS else None
+            model = RelevanceVectorClassifier(n_landmarks=few, random_state=self.random_state or 0)
+            model.fit(scores, positive)
         elif kind == "lda":
-            model = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto").fit(
-                scores, positive
-            )
+            unit = scores.std(axis=0)  # to which the shrinkage is indifferent, but not the solver
+            model = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
+            model.fit(scores / unit, positive).coef_ /= unit
         elif isinstance(kind, str):
             raise ValueError(
                 f"classifier must be one of {', '.join(CLASSIFIERS)} or an estimator, got {kind!r}"
@@ -275,20 +288,25 @@ def _components(
     n, p = centred.shape
     if not (wanted is None or isinstance(wanted, Real)):
         raise ValueError(f"n_components must be a number or None, got {wanted!r}")
-    with np.errstate(over="ignore"):
-        if not np.square(centred).sum() < np.inf:
-            raise ValueError(
-                "features must have finite variances, got numbers too large: scale them"
-            )
-    if n > p:
+    with np.errstate(over="ignore", invalid="ignore"):
+        square = np.square(centred).sum(axis=0)
+    varies = (centred != 0).any(axis=0)
+    if not varies.any():
+        raise ValueError("no feature varies: there is nothing to decide by")
+    if not LEAST_SQUARES < square.sum() < np.inf:
+        much = "small" if square.sum() <= LEAST_SQUARES else "large"
+        raise ValueError(
+            f"features must have finite variances > 0, got numbers too {much}: scale them"
+        )
+    small = square[varies].min() < SMALL**2 * square.max()
+    if n > p and not small:
         value, vector = np.linalg.eigh(centred.T @ centred)
         deviation, components = np.sqrt(np.maximum(value[::-1], 0) / n), vector.T[::-1]
     else:
         _, singular, components = np.linalg.svd(centred, full_matrices=False)
         deviation = singular / np.sqrt(n)
-    kept = int((deviation > 1e-7 * deviation[0]).sum()) if deviation[0] > 0 else 0
-    if kept == 0:
-        raise ValueError("no feature varies: there is nothing to decide by")
+    components = np.where(varies, components, 0.0)
+    kept = int((deviation > (1e-12 if small else 1e-7) * deviation[0]).sum())
     if wanted is not None and 0 < wanted < 1:
         share = np.cumsum(deviation**2) / np.square(deviation).sum()
         kept = min(kept, 1 + int(np.searchsorted(share, wanted)))

@@ -110,7 +110,13 @@ def error_image_test(
         )
     if not n_permutations >= 1:
         raise ValueError(f"n_permutations must be >= 1, got n_permutations={n_permutations}")
-    members = {one: gold == one for one in np.unique(gold)}
+    try:
+        members = {one: gold == one for one in np.unique(gold)}
+    except TypeError:
+        kinds_of = sorted({type(one).__name__ for one in gold.tolist()})
+        raise ValueError(
+            f"gold must be a class of one kind for each task, got {', '.join(kinds_of)}"
+        ) from None
     kinds = {one: (int(wrong[of].sum()), int((~wrong)[of].sum())) for one, of in members.items()}
     compared = [one for one, both in kinds.items() if min(both) >= MIN_OF_A_KIND]
     if not compared:

@@ -69,7 +69,8 @@ class PsychometricFunction(BaseEstimator):  # type: ignore[misc]
     -----
     By maximum likelihood. A threshold is skill: how easy a task must be for the worker to be right at
     that level. A lapse rate is carelessness: how often even an easy task goes wrong. Both need tasks of
-    the kind that shows them; without easy tasks the lapse rate's interval spans [0, `lapse_max`].
+    the kind that shows them; without easy tasks the lapse rate's interval spans [0, `lapse_max`]. Intervals
+    are percentiles of a bootstrap, and too short for lapse rates near 0; `psychometric_posterior` has others.
 
     A guess at the truth that is wrong now and then looks like a lapse unless `certainty` says so. Who is
     wrong where the guess is wrong says the same with chance g / (1 - g): wrong answers are alike by chance
@@ -405,7 +406,7 @@ class _Grid:
         log += 3 * np.log1p(-lapse[:, 0])
         weight = np.exp(log - log.max(axis=1, keepdims=True))
         weight /= weight.sum(axis=1, keepdims=True)
-        return cls(box, middle, weight.reshape(-1, *cells), share)
+        return cls(box, middle, weight.reshape(len(n), *cells), share)
 
     def moments(self) -> tuple[Float[np.ndarray, "workers 3"], Float[np.ndarray, "workers 3"]]:
         """Mean and standard deviation of each worker along each side of the box."""
@@ -442,11 +443,11 @@ class _Grid:
         pairs, lapses = self.weight.sum(axis=3), self.weight.sum(axis=(1, 2))
         wide = np.full_like(lapse, self.cell()[2] / 2)
         thresholds = [
-            _quantile(half.ravel(), pairs.reshape(len(pairs), -1), reach.ravel(), end)
+            _quantile(half.ravel(), pairs.reshape(len(pairs), half.size), reach.ravel(), end)
             for end in ends
         ]
         rates = [_quantile(lapse, lapses, wide, end) for end in ends]
-        curve = self.weight.reshape(len(self.weight), -1) @ self.share
+        curve = self.weight.reshape(len(self.weight), len(self.share)) @ self.share
         return (*(np.exp(one) if link == "weibull" else one for one in thresholds), *rates, curve)
 
 
@@ -470,7 +471,7 @@ def _whole_box(
     """Least and largest log place (or place), log slope and lapse rate."""
     if link == "weibull":
         positive = x[x > 0]
-        places = math.log(positive.min() / 3), math.log(positive.max() * 3)
+        places = math.log(positive.min()) - math.log(3), math.log(positive.max()) + math.log(3)
         slopes = math.log(0.5), math.log(8.0)
     else:
         width = float(np.ptp(x))

@@ -25,7 +25,15 @@ from learners.private.histogram import (
     histogram_score,
     histogram_sensitivity,
 )
-from learners.private.linear_model import LinearModel, check_knobs, fit_linear, signs, to_coef
+from learners.private.linear_model import (
+    LinearModel,
+    Signed,
+    Signs,
+    check_knobs,
+    fit_linear,
+    rows_at_once,
+    to_coef,
+)
 from learners.private.logistic_minimum import (
     ConvergenceError,
     Lifted,
@@ -63,11 +71,11 @@ if TYPE_CHECKING:
 __all__ = [
     "ConvergenceError", "DeflatedDirections", "GaussianObjectivePerturbation", "Lifted", "LinearModel",
     "NoisyGradientDescent", "NoisyMoments", "ObjectivePerturbation", "OutputPerturbation",
-    "PrincipalSubspace", "PrivateHistogram", "PrivateLogisticRegression", "PrivatePCA",
+    "PrincipalSubspace", "PrivateHistogram", "PrivateLogisticRegression", "PrivatePCA", "Signed", "Signs",
     "bin_counts", "check_bins", "check_knobs", "check_search", "check_training_price", "density_of",
     "fit_linear", "gradient_tolerance", "histogram_score", "histogram_sensitivity", "lift", "lifted",
     "lifted_rows", "moments_query", "perturbed_weight", "prefers_descent", "private_subspace",
-    "private_training", "scores", "signs", "split_epsilon", "to_coef", "training_rows",
+    "private_training", "rows_at_once", "scores", "split_epsilon", "to_coef", "training_rows",
 ]  # fmt: skip
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import gammaincc
 
-from learners.private.linear_model import check_knobs, to_coef
+from learners.private.linear_model import Signed, check_knobs, to_coef
 from learners.private.logistic_minimum import TOLERANCE, Lifted
 from learners.private.objective_perturbation import (
     EpsilonSplit,
@@ -214,7 +214,7 @@ class GaussianObjectivePerturbation:
 
 def gaussian_weight(
     row: Lifted,
-    sign: Float[np.ndarray, "problems rows"],
+    sign: Signed,
     *,
     epsilon: float,
     delta: float,

@@ -6,10 +6,11 @@ array([1.333, 0.667])
 
 import math
 import sys
-from numbers import Integral
 
 import numpy as np
 from jaxtyping import Float, Int
+
+from privacy.query import is_whole
 
 __all__ = [
     "bin_counts",
@@ -21,7 +22,7 @@ __all__ = [
 ]
 
 MAX = sys.float_info.max
-MAX_BINS = 2**53
+MAX_BINS = 10**6  # of one draw
 
 
 def bin_counts(
@@ -54,7 +55,7 @@ def check_bins(n_bins: int, low: float, high: float) -> None:
 
     That is: their edges are distinct numbers, and their densities finite.
     """
-    if not (isinstance(n_bins, Integral) and 2 <= n_bins <= MAX_BINS):
+    if not (is_whole(n_bins) and 2 <= n_bins <= MAX_BINS):
         raise ValueError(
             f"n_bins must be a whole number >= 2 and at most {MAX_BINS}, got n_bins={n_bins}"
         )

@@ -14,11 +14,12 @@ array([0, 0, 1, 1])
 
 import math
 import sys
-from dataclasses import dataclass
-from numbers import Integral
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from scipy.special import expit, log_expit, softmax
 
 from learners.private.logistic_minimum import (
@@ -29,14 +30,17 @@ from learners.private.logistic_minimum import (
     clipped,
     lifted,
 )
+from privacy.query import is_whole
 
 __all__ = [
     "LinearModel",
+    "Signed",
+    "Signs",
     "check_knobs",
     "check_rows",
     "check_shapes",
     "fit_linear",
-    "signs",
+    "rows_at_once",
     "to_coef",
 ]
 
@@ -44,9 +48,8 @@ __all__ = [
 MIN_REGULARIZATION = 1e-9
 MAX = sys.float_info.max  # whole numbers beyond it are below infinity, and no doubles
 MAX_CLASSES = 32_767
-
-
 BLOCK = 65_536  # rows that are judged at once: no copy of all of them is made
+MAX_CELLS = 2**22  # scores, of rows in problems, that are held at once: 32 MiB
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,6 +92,7 @@ class LinearModel:
         coef = np.array(self.coef, dtype=np.float64)
         coef.setflags(write=False)
         object.__setattr__(self, "coef", coef)
+        object.__setattr__(self, "norm_bound", _plain(self.norm_bound))
         if not (coef.ndim == 2 and len(coef) not in (0, 2) and coef.shape[1] > 1):
             raise ValueError(
                 "coef must be a matrix of 1, or 3 and more, problems by features + 1, "
@@ -126,8 +130,9 @@ class LinearModel:
 
     def predict(self, x: Float[np.ndarray, "rows features"]) -> Int[np.ndarray, " rows"]:
         """Class code of each row; ties go to the lower code."""
-        blocks = range(0, max(len(x), 1), BLOCK)
-        return np.concatenate([self._predict(x[first : first + BLOCK]) for first in blocks])
+        size = rows_at_once(BLOCK, len(self.coef))
+        blocks = range(0, max(len(x), 1), size)
+        return np.concatenate([self._predict(x[first : first + size]) for first in blocks])
 
     def _predict(self, x: Float[np.ndarray, "rows features"]) -> Int[np.ndarray, " rows"]:
         score = self.decision(x)
@@ -184,28 +189,34 @@ def fit_linear(
     >>> fit_linear(x, y, regularization=0.01, norm_bound=1.0, n_classes=2).predict(x)
     array([0, 0, 1, 1])
     """
+    regularization, norm_bound = _plain(regularization), _plain(norm_bound)
     check_knobs(regularization, norm_bound, n_classes)
     check_rows(x, y, n_classes)
     row = lifted(x, norm_bound, places)
     weight = [
         certified_minimum(row, sign, np.zeros(row.shape[1]), regularization, TOLERANCE)
-        for sign in signs(y if places is None else y[places], n_classes)
+        for sign in Signs(y if places is None else y[places], n_classes)
     ]
     return LinearModel(to_coef(np.array(weight), norm_bound), norm_bound)
 
 
 def check_knobs(regularization: float, norm_bound: float, n_classes: int) -> None:
     """Raise ValueError unless the numbers can be trained with, and there are two classes at least."""
-    if not MIN_REGULARIZATION <= regularization <= MAX:
+    if not MIN_REGULARIZATION <= _plain(regularization) <= MAX:
         raise ValueError(
             f"regularization must be >= {MIN_REGULARIZATION} and finite, got {regularization=}"
         )
-    if not MIN_BOUND <= norm_bound <= MAX:
+    if not MIN_BOUND <= _plain(norm_bound) <= MAX:
         raise ValueError(f"norm_bound must be >= {MIN_BOUND} and finite, got {norm_bound=}")
-    if not (isinstance(n_classes, Integral) and 2 <= n_classes <= MAX_CLASSES):
+    if not (is_whole(n_classes) and 2 <= n_classes <= MAX_CLASSES):
         raise ValueError(
             f"n_classes must be a whole number >= 2 and at most {MAX_CLASSES}, got {n_classes=}"
         )
+
+
+def _plain(number: float) -> float:
+    """Return one of Python's numbers for NumPy's: a short one next to the largest double overflows."""
+    return number.item() if isinstance(number, np.generic) else number
 
 
 def check_rows(
@@ -239,13 +250,69 @@ def to_coef(
     return coef
 
 
-def signs(y: Int[np.ndarray, " rows"], n_classes: int) -> Float[np.ndarray, "problems rows"]:
-    """Return +1 where a row is of the problem's class, else -1; two classes are one problem, class 1.
+@dataclass(frozen=True, slots=True, eq=False)
+class Signs:
+    """The sign of each row in each problem, times the row's weight, made when it is asked for.
+
+    Parameters
+    ----------
+    y
+        Class codes, **private**.
+    n_classes
+        Number of classes; two are one problem, class 1.
+    weight
+        Of each row, **private**; None for 1.
+
+    Notes
+    -----
+    **Guarantees.** It is a problems by rows matrix to those who go over its problems, take some of its rows
+    by ``[:, rows]``, or make an array of it.
+    **Cost.** Codes and weights are held, and never a number for each row in each problem.
 
     Examples
     --------
-    >>> signs(np.array([0, 1]), 2)
-    array([[-1.,  1.]])
+    >>> [one.tolist() for one in Signs(np.array([0, 1]), 3)[:, 1:]]
+    [[-1.0], [1.0], [-1.0]]
     """
-    positive = np.arange(1, 2) if n_classes == 2 else np.arange(n_classes)
-    return np.where(y == positive[:, None], 1.0, -1.0)
+
+    y: Int[np.ndarray, " rows"]
+    n_classes: int
+    weight: Float[np.ndarray, " rows"] | None = None
+
+    def __len__(self) -> int:
+        return 1 if self.n_classes == 2 else self.n_classes
+
+    def __iter__(self) -> Iterator[Float[np.ndarray, " rows"]]:
+        for problem in range(len(self)):
+            yield self[problem]
+
+    def __getitem__(self, place: Any) -> Any:
+        """Return one problem's signs; of ``[:, rows]``, the signs of these rows."""
+        if isinstance(place, tuple):
+            part = place[1]
+            weight = None if self.weight is None else self.weight[part]
+            return replace(self, y=self.y[part], weight=weight)
+        return self._times_weight(self.y == place + (self.n_classes == 2))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        first = int(self.n_classes == 2)
+        return self._times_weight(self.y == np.arange(first, first + len(self))[:, None])
+
+    def _times_weight(self, positive: Bool[np.ndarray, "*any rows"]) -> np.ndarray:
+        sign = np.where(positive, 1.0, -1.0)
+        return sign if self.weight is None else sign * self.weight
+
+
+Signed: TypeAlias = Float[np.ndarray, "problems rows"] | Signs
+"""Signs of rows in problems, of which an algorithm asks for a problem, or for a block of rows."""
+
+
+def rows_at_once(most: int, n_problems: int) -> int:
+    """Return how many rows to score at once: `most`, or fewer where there are many problems.
+
+    Examples
+    --------
+    >>> rows_at_once(65_536, 3), rows_at_once(65_536, 10_000)
+    (65536, 419)
+    """
+    return max(1, min(most, MAX_CELLS // n_problems))

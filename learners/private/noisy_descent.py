@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import expit, softmax
 
-from learners.private.linear_model import check_knobs, to_coef
+from learners.private.linear_model import Signed, check_knobs, rows_at_once, to_coef
 from learners.private.logistic_minimum import Lifted
 from learners.private.objective_perturbation import (
     ObjectivePerturbation,
@@ -149,7 +149,7 @@ class NoisyGradientDescent:
         """Train on the query's rows; only the ledger calls this."""
         return self.trained(*lifted_rows(query, self.norm_bound, self.n_classes), noise)
 
-    def trained(self, row: Lifted, sign: Float[np.ndarray, "problems rows"], noise: Noise) -> Json:
+    def trained(self, row: Lifted, sign: Signed, noise: Noise) -> Json:
         """Train on lifted rows, with signs as for `descend`: for `draw`, and a draw that it is part of."""
         weight = descend(row, sign, self.plan(len(row)), noise=noise)
         coef = to_coef(weight, self.norm_bound)
@@ -172,7 +172,7 @@ def gaussian_ratio(epsilon: float, delta: float) -> float:
 
 def descend(
     row: Lifted,
-    sign: Float[np.ndarray, "problems rows"],
+    sign: Signed,
     plan: DescentPlan,
     *,
     noise: Noise,
@@ -191,7 +191,7 @@ def descend(
 
 def clipped_sum(
     row: Lifted,
-    sign: Float[np.ndarray, "problems rows"],
+    sign: Signed,
     weight: Float[np.ndarray, "problems columns"],
 ) -> Float[np.ndarray, "problems columns"]:
     """Return the sum of the rows' gradients at `weight`, each cut to norm 1/2; signs as for `descend`.
@@ -199,8 +199,9 @@ def clipped_sum(
     Blocks of rows are summed one after the other: scores are never those of all rows at once.
     """
     total = np.zeros_like(weight)
-    for first in range(0, len(row), BLOCK):
-        block, its_sign = row[first : first + BLOCK], sign[:, first : first + BLOCK]
+    size = rows_at_once(BLOCK, len(sign))
+    for first in range(0, len(row), size):
+        block, its_sign = row[first : first + size], np.asarray(sign[:, first : first + size])
         score = weight @ block.T
         chance = expit(score) if len(sign) == 1 else softmax(score, axis=0)
         residual = np.abs(its_sign[0]) * (chance - (its_sign > 0))

@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from learners.private.linear_model import check_knobs, check_shapes, signs, to_coef
+from learners.private.linear_model import Signed, Signs, check_knobs, check_shapes, to_coef
 from learners.private.logistic_minimum import (
     TOLERANCE,
     Lifted,
@@ -30,6 +30,7 @@ from privacy.mechanisms import PureEvent
 from privacy.query import Query, Unit
 
 __all__ = [
+    "LEAST_SCALE",
     "EpsilonSplit",
     "ObjectivePerturbation",
     "PureTraining",
@@ -45,6 +46,7 @@ __all__ = [
 ]
 
 CURVATURE = 0.25  # the largest second derivative of the logistic loss
+LEAST_SCALE = 1e-300  # of noise: less could be 0, which is refused, and that after payment
 MIN_EPSILON = 1e-100  # the square of the noise that a smaller one asks for is no double
 MINIMUM_SHARE = 0.01  # of epsilon, for stopping short of the exact minimum
 JACOBIAN_SHARE = 0.125  # of what that leaves, at most
@@ -135,20 +137,20 @@ def lifted_rows(
     n_classes: int,
     places: Int[np.ndarray, " some"] | None = None,
     components: Float[np.ndarray, "components features"] | None = None,
-) -> tuple[Lifted, Float[np.ndarray, "problems rows"]]:
+) -> tuple[Lifted, Signs]:
     """Return the lifted rows of a query and their sign in each problem, times their weight; **private**.
 
     `places` and `components` are those of `LiftedRows`.
     """
     rows = training_rows(query, n_classes)
-    sign = signs(rows["y"], n_classes) * rows.get("weight", 1.0)
+    sign = Signs(rows["y"], n_classes, rows.get("weight"))
     own = sign if places is None else sign[:, places]
     return lifted(rows["x"], norm_bound, places, components), own
 
 
 def perturbed_weight(
     row: Lifted,
-    sign: Float[np.ndarray, "problems rows"],
+    sign: Signed,
     *,
     epsilon: float,
     regularization: float,
@@ -183,7 +185,8 @@ def noisy_minimum(
     Step (3) of the proof in `ObjectivePerturbation`.
     """
     near = certified_minimum(row, sign, linear, regularization, tolerance)
-    length = noise.gamma(row.shape[1], 2 * tolerance / (regularization * epsilon))
+    scale = max(2 * tolerance / (regularization * epsilon), LEAST_SCALE)
+    length = noise.gamma(row.shape[1], scale)
     return np.asarray(near + length * noise.direction(row.shape[1]))
 
 

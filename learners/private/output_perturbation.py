@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from learners.private.linear_model import Signed
 from learners.private.logistic_minimum import TOLERANCE, Lifted, certified_minimum
-from learners.private.objective_perturbation import PureTraining
+from learners.private.objective_perturbation import LEAST_SCALE, PureTraining
 from privacy.mechanism import Noise
 
 __all__ = ["OutputPerturbation", "minimum_sensitivity", "noisy_output"]
@@ -22,7 +23,7 @@ __all__ = ["OutputPerturbation", "minimum_sensitivity", "noisy_output"]
 
 def noisy_output(
     row: Lifted,
-    sign: Float[np.ndarray, "problems rows"],
+    sign: Signed,
     *,
     epsilon: float,
     regularization: float,
@@ -30,7 +31,7 @@ def noisy_output(
 ) -> Float[np.ndarray, "problems columns"]:
     """Return all problems' weights, for `epsilon` in total: the algorithm of `OutputPerturbation`."""
     n, columns = row.shape
-    scale = len(sign) * minimum_sensitivity(regularization, n) / epsilon
+    scale = max(len(sign) * minimum_sensitivity(regularization, n) / epsilon, LEAST_SCALE)
     weight = np.empty((len(sign), columns))
     for problem, problem_sign in enumerate(sign):
         minimum = certified_minimum(row, problem_sign, np.zeros(columns), regularization, TOLERANCE)

@@ -290,7 +290,7 @@ def check_search(search: GridSearchCV, X: ArrayLike, y: ArrayLike) -> int:
     BudgetError
         If the ledger does not cover all fits; nothing is spent.
     TypeError
-        If the search is not over a `PrivateLogisticRegression`.
+        If the search is not a `GridSearchCV` over a `PrivateLogisticRegression`.
     ValueError
         If the search's `error_score` is not "raise", its `cv` can be iterated only once, or a fit would be
         refused for another reason.
@@ -313,6 +313,11 @@ def check_search(search: GridSearchCV, X: ArrayLike, y: ArrayLike) -> int:
         ...
     ValueError: error_score must be "raise", or a refused fit becomes a score, got error_score=nan
     """
+    if not isinstance(search, GridSearchCV):
+        raise TypeError(
+            "search must be a GridSearchCV, whose candidates are known beforehand, "
+            f"got {type(search).__name__}"
+        )
     if not isinstance(search.estimator, PrivateLogisticRegression):
         raise TypeError(
             f"search must be over a PrivateLogisticRegression, got {type(search.estimator).__name__}"

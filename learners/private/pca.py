@@ -6,7 +6,6 @@
 
 import math
 from collections.abc import Sequence
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from learners.private.subspaces import (
     private_subspace,
 )
 from privacy.ledger import Ledger
-from privacy.query import Query
+from privacy.query import Query, is_whole
 
 __all__ = ["PrivatePCA"]
 
@@ -197,7 +196,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PayingEstima
         self, epsilon: float, delta: float
     ) -> NoisyMoments | PrincipalSubspace | DeflatedDirections:
         """The mechanism of the parameters."""
-        if not isinstance(self.n_components, Integral):
+        if not is_whole(self.n_components):
             raise TypeError(f"n_components must be a whole number, got {self.n_components!r}")
         count = int(self.n_components)
         if self.mechanism not in MECHANISMS:

@@ -14,7 +14,6 @@ import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from learners.private.logistic_minimum import in_units
 from privacy.accounting import SAFETY, check_price, keep_declared
 from privacy.mechanism import ApproximateEvent, Json, Noise, PureEvent
 from privacy.mechanisms import analytic_gaussian_scale
-from privacy.query import Query, Unit
+from privacy.query import Query, Unit, is_whole
 
 __all__ = [
     "DeflatedDirections",
@@ -37,6 +36,7 @@ __all__ = [
 ]
 
 BLOCK = 2048  # rows whose clipped copies are held at once: they stay in the cache
+MOST = 1e100  # epsilon that is spent: more hardly changes a draw, and times the moments overflows
 MAX_JOINT = 2  # components that one draw finds together
 
 
@@ -248,7 +248,7 @@ class PrincipalSubspace:
 
     def draw(self, query: Query, noise: Noise) -> Json:
         """Draw the subspace; only the ledger calls this."""
-        value, vector = np.linalg.eigh(self.epsilon / 2 * _moments(query))
+        value, vector = np.linalg.eigh(min(self.epsilon, MOST) / 2 * _moments(query))
         draw = bingham_direction if self.n_components == 1 else bingham_plane
         found = draw(value[::-1], noise)
         return {"components": (found @ vector.T[::-1]).tolist()}
@@ -309,7 +309,7 @@ class DeflatedDirections:
 
     def draw(self, query: Query, noise: Noise) -> Json:
         """Draw the directions; only the ledger calls this."""
-        left = self.epsilon / (2 * self.n_components) * _moments(query)
+        left = min(self.epsilon, MOST) / (2 * self.n_components) * _moments(query)
         basis, found = np.eye(len(left)), []
         for _ in range(self.n_components):
             value, vector = np.linalg.eigh(left)
@@ -473,7 +473,7 @@ def _check_epsilon(epsilon: float) -> None:
 
 def _whole_components(n_components: int) -> int:
     """Return the number as one of Python's, for JSON: a draw that it fails would be paid already."""
-    if not (isinstance(n_components, Integral) and n_components >= 1):
+    if not (is_whole(n_components) and n_components >= 1):
         raise ValueError(
             f"n_components must be a whole number >= 1, got n_components={n_components}"
         )

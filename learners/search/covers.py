@@ -5,11 +5,12 @@
 """
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
+
+from privacy.query import is_whole
 
 __all__ = ["Cover", "FeatureCover", "FittedCover", "HyperplaneCover"]
 
@@ -83,16 +84,16 @@ class HyperplaneCover:
     def fit(self, queries: Float[np.ndarray, "queries features"]) -> "_Planes":
         """Draw the planes; raise ValueError if a number is out of its range."""
         auto = self.n_planes == "auto"
-        planes = (
+        planes: Any = (
             int(np.clip(round(np.log2(max(len(queries) / PER_CELL, 2))), 1, MAX_PLANES))
             if auto
             else self.n_planes
         )
-        if not (isinstance(self.n_partitions, Integral) and self.n_partitions >= 1):
+        if not (is_whole(self.n_partitions) and self.n_partitions >= 1):
             raise ValueError(
                 f"n_partitions must be a whole number >= 1, got n_partitions={self.n_partitions!r}"
             )
-        if not (isinstance(planes, Integral) and 1 <= planes <= MAX_PLANES):
+        if not (is_whole(planes) and 1 <= planes <= MAX_PLANES):
             raise ValueError(
                 f"n_planes must be 'auto' or from 1 to {MAX_PLANES}, got n_planes={self.n_planes!r}"
             )

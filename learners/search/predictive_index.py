@@ -11,7 +11,6 @@ array([2])
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -20,6 +19,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from learners.search.covers import Cover, FittedCover, HyperplaneCover
+from privacy.query import is_whole
 
 __all__ = ["Found", "PredictiveIndex", "Scorer", "Weighting"]
 
@@ -225,7 +225,7 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
         lower row number comes first.
         """
         check_is_fitted(self)
-        if not (isinstance(k, Integral) and isinstance(budget, Integral) and 1 <= k <= budget):
+        if not (is_whole(k) and is_whole(budget) and 1 <= k <= budget):
             raise ValueError(
                 f"k must be from 1 to the budget, both whole numbers, got {k=} and {budget=}"
             )
@@ -276,12 +276,12 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
             ids = ids[np.lexsort((ids, -value))]
         ids = _first_of_each(ids)[:budget]
         if len(ids) < budget and self.fallback == "global":
-            ids = _first_of_each(np.concatenate([ids, self.global_list_]))[:budget]
+            ids = _first_of_each(np.concatenate([ids, self.global_list_[:budget]]))[:budget]
         return ids
 
     def _queries(self, given: Any, width: int) -> Float[np.ndarray, "queries features"]:
         """Training queries; raise ValueError unless they are finite rows, as wide as a named scorer needs."""
-        asked = np.asarray(given, dtype=np.float64)
+        asked = _numbers("queries", given)
         if not (
             asked.ndim == 2 and len(asked) and (callable(self.scorer) or asked.shape[1] == width)
         ):
@@ -295,7 +295,7 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
 
     def _query(self, given: Any) -> Float[np.ndarray, " features"]:
         """One query; raise ValueError unless it is finite and as wide as those of the training."""
-        query = np.asarray(given, dtype=np.float64)
+        query = _numbers("query", given)
         if not (query.shape == (self._width,) and np.isfinite(query).all()):
             raise ValueError(
                 f"query must be {self._width} finite numbers, got {query} of shape={query.shape}"
@@ -334,7 +334,7 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
             return np.asarray(found)
         found = np.empty((len(queries), len(objects)))
         for row, one in zip(found, queries, strict=True):
-            score = np.asarray(self.scorer(one, objects))
+            score = _numbers("what scorer returns", self.scorer(one, objects), kind=None)
             if score.dtype.kind not in "biufO" or score.shape != row.shape:
                 raise ValueError(
                     "scorer must return one finite score for each object,"
@@ -348,6 +348,11 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
         return found
 
     def _check(self) -> None:
+        known = isinstance(self.cover, Cover) and not isinstance(self.cover, type)
+        if not (self.cover is None or known):
+            raise TypeError(
+                f"cover must be one such as FeatureCover(), or None, got cover={self.cover!r}"
+            )
         if self.weighting not in ("dcg", "mean", "hit"):
             raise ValueError(f"weighting must be 'dcg', 'mean' or 'hit', got {self.weighting!r}")
         if self.merge not in ("max", "sum", "round_robin"):
@@ -363,8 +368,18 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
 
     @staticmethod
     def _check_number(name: str, number: int) -> None:
-        if not (isinstance(number, Integral) and number >= 1):
+        if not (is_whole(number) and number >= 1):
             raise ValueError(f"{name} must be a whole number >= 1, got {name}={number!r}")
+
+
+def _numbers(what: str, given: Any, *, kind: type[np.float64] | None = np.float64) -> np.ndarray:
+    """An array of what is given; raise ValueError for texts, and for rows of several lengths."""
+    try:
+        return np.asarray(given, dtype=kind)
+    except (OverflowError, TypeError, ValueError):
+        raise ValueError(
+            f"{what} must be numbers, as many in each row, got something else"
+        ) from None
 
 
 def _far_centre(objects: Float[np.ndarray, "objects features"]) -> Float[np.ndarray, " features"]:

@@ -22,7 +22,12 @@ from learners.private import (
     histogram_score,
     histogram_sensitivity,
 )
-from learners.selection.public_split import check_choice, check_price, noisiest
+from learners.selection.public_split import (
+    check_choice,
+    check_distinct,
+    check_price,
+    noisiest,
+)
 from privacy.accounting import covering_scale, keep_declared
 from privacy.mechanism import Json, Noise
 from privacy.mechanisms import LatticeLaplace, PureEvent, exact
@@ -94,8 +99,7 @@ class HistogramValidation:
 
     def __post_init__(self) -> None:
         keep_declared(self)
-        if not len(set(self.candidates)) == len(self.candidates) > 0:
-            raise ValueError(f"candidates must be distinct, one at least, got {self.candidates}")
+        check_distinct(self.candidates)
         for n_bins in self.candidates:
             check_bins(n_bins, self.low, self.high)
         check_price(epsilon_counts=self.epsilon_counts)

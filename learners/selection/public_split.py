@@ -12,17 +12,20 @@ The split into training and validation rows is public: it is drawn without looki
 import math
 from collections.abc import Mapping, Sized
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from learners.private import (
     Lifted,
+    Signed,
+    Signs,
     check_knobs,
     lifted,
     perturbed_weight,
+    rows_at_once,
     scores,
-    signs,
     to_coef,
     training_rows,
 )
@@ -36,6 +39,7 @@ __all__ = [
     "SplitRows",
     "check_candidates",
     "check_choice",
+    "check_distinct",
     "check_price",
     "check_split",
     "choice",
@@ -45,6 +49,7 @@ __all__ = [
     "split_rows",
 ]
 
+BLOCK = 2048  # rows that are lifted and scored at once
 STEPS = 2**12
 """Steps of the grid of scores, in the most that a replaced row moves one of them."""
 MOVED = STEPS + 1
@@ -59,9 +64,9 @@ class SplitRows:
     """
 
     row: Lifted
-    sign: Float[np.ndarray, "problems train"]
+    sign: Signed
     judge: Lifted
-    judge_sign: Float[np.ndarray, "problems validation"]
+    judge_sign: Signed
     judge_y: Int[np.ndarray, " validation"]
     norm_bound: float
 
@@ -83,9 +88,12 @@ class SplitRows:
 
     def n_errors(self, weight: Float[np.ndarray, "problems columns"]) -> int:
         """Number of validation rows that the weights misjudge; replacing one row moves it by one at most."""
-        decision = scores(self.judge, weight).T
-        y = (decision[:, 0] > 0) if len(weight) == 1 else decision.argmax(axis=1)
-        return int((y != self.judge_y).sum())
+        wrong = 0
+        for part in _blocks(len(self.judge), len(weight)):
+            decision = scores(self.judge[part], weight)
+            y = (decision[0] > 0) if len(weight) == 1 else decision.argmax(axis=0)
+            wrong += int((y != self.judge_y[part]).sum())
+        return wrong
 
     def release(
         self,
@@ -109,7 +117,7 @@ def split_rows(
 ) -> SplitRows:
     """Read and lift the rows of a query, both sides of its split; `components` are those of `LiftedRows`."""
     rows = check_split(query, n_classes)
-    sign, held_out = signs(rows["y"], n_classes), rows["validation"]
+    sign, held_out = Signs(rows["y"], n_classes), rows["validation"]
     row, judge = (
         lifted(rows["x"], norm_bound, np.flatnonzero(part), components)
         for part in (~held_out, held_out)
@@ -139,10 +147,22 @@ def check_split(query: Query, n_classes: int) -> Mapping[str, np.ndarray]:
 
 def check_candidates(candidates: tuple[float, ...], norm_bound: float, n_classes: int) -> None:
     """Raise ValueError unless the candidates are distinct, one at least, and each can be trained."""
-    if not len(set(candidates)) == len(candidates) > 0:
-        raise ValueError(f"candidates must be distinct, one at least, got {candidates}")
+    check_distinct(candidates)
     for regularization in candidates:
         check_knobs(regularization, norm_bound, n_classes)
+
+
+def check_distinct(candidates: tuple[float | int, ...]) -> None:
+    """Raise TypeError unless candidates are a tuple of numbers, ValueError unless distinct, one at least.
+
+    A ledger keeps no list.
+    """
+    if not (isinstance(candidates, tuple) and all(isinstance(one, Real) for one in candidates)):
+        raise TypeError(
+            f"candidates must be a tuple of numbers, such as (0.01, 0.1), got {candidates!r}"
+        )
+    if not len(set(candidates)) == len(candidates) > 0:
+        raise ValueError(f"candidates must be distinct, one at least, got {candidates}")
 
 
 def check_price(**epsilon: float) -> None:
@@ -202,7 +222,7 @@ def share_of(epsilon: float, parts: int) -> float:
 def ramp_score(
     weight: Float[np.ndarray, "problems columns"],
     row: Lifted,
-    sign: Float[np.ndarray, "problems rows"],
+    sign: Signed,
 ) -> float:
     """Minus the ramp loss min(1, max(0, 1 - s w.z)), averaged over rows and problems: in [-1, 0].
 
@@ -211,4 +231,14 @@ def ramp_score(
     >>> ramp_score(np.array([[0.5]]), np.array([[1.0], [1.0]]), np.array([[1.0, -1.0]]))
     -0.75
     """
-    return -float(np.clip(1 - sign * scores(row, weight), 0, 1).mean())
+    total = 0.0
+    for part in _blocks(len(row), len(weight)):
+        margin = np.asarray(sign[:, part]) * scores(row[part], weight)
+        total += float(np.clip(1 - margin, 0, 1).sum())
+    return -total / (len(row) * len(weight))
+
+
+def _blocks(n: int, n_problems: int) -> list[slice]:
+    """Rows to score at once, so that never all rows have a score in each problem."""
+    size = rows_at_once(BLOCK, n_problems)
+    return [slice(first, first + size) for first in range(0, n, size)]

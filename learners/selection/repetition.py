@@ -11,7 +11,6 @@ Fraction(3, 2)
 
 import math
 from dataclasses import dataclass
-from numbers import Integral
 
 from learners.selection.public_split import (
     MOVED,
@@ -26,7 +25,7 @@ from learners.selection.public_split import (
 from privacy.accounting import keep_declared
 from privacy.mechanism import Json, Noise
 from privacy.mechanisms import PureEvent, covering_scale
-from privacy.query import Query
+from privacy.query import Query, is_whole
 
 __all__ = ["RandomRepetition", "chance_untried", "runs_for"]
 
@@ -98,7 +97,7 @@ class RandomRepetition:
         check_candidates(self.candidates, self.norm_bound, self.n_classes)
         check_price(epsilon=self.epsilon)
         covering_scale(MOVED, share_of(self.epsilon, 3))
-        if not (isinstance(self.mean_runs, Integral) and self.mean_runs >= 1):
+        if not (is_whole(self.mean_runs) and self.mean_runs >= 1):
             raise ValueError(f"mean_runs must be a whole number >= 1, got {self.mean_runs}")
 
     def event(self, query: Query) -> PureEvent:

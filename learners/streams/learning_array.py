@@ -197,9 +197,14 @@ class FPLA:
         return self._state[self._seen(lanes), at : at + size].copy()
 
     def state_frame(self) -> dict[str, np.ndarray]:
-        """Return columns with an entry per lane: lane, events, and each output; pandas.DataFrame takes it."""
-        columns = {net: self.read(net) for net in self._program.outputs}
-        return {"lane": np.arange(self._n_lanes), "events": self.events, **columns}
+        """Return columns with an entry per lane: lane, events, and each output; pandas.DataFrame takes it.
+
+        An output that is itself named "lane" or "events" is the column "output lane" or "output events".
+        """
+        found = {"lane": np.arange(self._n_lanes), "events": self.events}
+        for net in self._program.outputs:
+            found[f"output {net}" if net in ("lane", "events") else net] = self.read(net)
+        return found
 
     def snapshot(self) -> bytes:
         """Return configuration and state of all lanes as an ``.npz`` file in memory, without pickle."""

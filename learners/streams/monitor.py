@@ -40,7 +40,8 @@ class WorkerCards:
     confusion
         Of shape (lanes, classes, classes): Pr(label | consensus), a row for each class of the consensus.
     fatigue
-        Change of the reliability over 100 labels of a session; NaN below 30 labels with a position.
+        Change of the reliability over 100 labels of a session; NaN below 30 labels with a position, and
+        below 30 judged ones.
     fast_seconds, slow_seconds
         Centres of her two clusters of response times; NaN below 30 timed labels.
     slow_share
@@ -100,7 +101,7 @@ class StreamMonitor:
     Notes
     -----
     CUSUM is quicker, and wrong about fewer than one stable worker in a hundred for each thousand labels. The
-    other alarm needs two to four times the labels, and may be looked at as often as one likes.
+    other alarm needs two to five times the labels, and may be looked at as often as one likes.
 
     **Guarantees.** (1) If every worker's agreements are independent with a rate that does not change, the
     probability that `proven_at` is ever set for any of them is at most `false_alarm`, for any number of
@@ -252,7 +253,7 @@ class StreamMonitor:
             betaincinv(a, b, 1 - tails),
             *always,
             array.cell_state("confusion")[:, k:].reshape(-1, k, k),
-            np.where(placed >= FEW, plus - minus, np.nan),
+            np.where(np.minimum(placed, n) >= FEW, plus - minus, np.nan),
             fast,
             slow,
             share,
@@ -274,8 +275,10 @@ class StreamMonitor:
             If there are fewer than now, or too many.
         """
         old, k = self._array, self.n_classes
-        if n_classes < k:
-            raise ConfigError(f"n_classes must be at least {k}, got n_classes={n_classes}")
+        if not (isinstance(n_classes, Integral) and n_classes >= k):
+            raise ConfigError(
+                f"n_classes must be a whole number of at least {k}, got n_classes={n_classes!r}"
+            )
         drift = _cell(old, "drift").params
         cell = _cell(old, "reliability"), _cell(old, "proof")
         new = StreamMonitor(
@@ -360,17 +363,32 @@ def _columns(
     seconds: np.ndarray | None,
 ) -> dict[str, np.ndarray]:
     """The inputs of the card; NaN where a label has none."""
-    blank = np.full(len(label), np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):
-        log_seconds = blank if seconds is None else np.log(np.asarray(seconds, float))
+        log_seconds = np.log(_measured("seconds", seconds, len(label)))
     return {
         "agree": np.where(known, label == consensus, np.nan),
         "has": known.astype(float),
         "label": label.astype(float),
         "consensus": np.where(known, consensus, np.nan),
-        "position": blank if position is None else np.asarray(position, float) / SESSION,
+        "position": _measured("position", position, len(label)) / SESSION,
         "log_seconds": log_seconds,
     }
+
+
+def _measured(name: str, given: np.ndarray | None, n: int) -> np.ndarray:
+    """Return a number for each label, NaN where there is none; raise ValueError for what is no number."""
+    if given is None:
+        return np.full(n, np.nan)
+    kind = np.asarray(given).dtype
+    try:
+        column = np.asarray(given, float) if kind.kind in "biufO" else None
+    except (TypeError, ValueError):
+        column = None
+    if column is None:
+        raise ValueError(f"{name} must be numbers, got {kind}; a duration is a number of seconds")
+    if column.shape != (n,):
+        raise ValueError(f"{name} must have a value for each of {n} labels, got {column.shape}")
+    return column
 
 
 def _plain(given: np.ndarray) -> np.ndarray:

@@ -139,7 +139,7 @@ def compile_program(config: Mapping[str, Any]) -> Program:
         raise ConfigError(f"names of cells must be unique, got {twice!r} twice")
     io = config.get("io", {})
     _refuse_unknown(io, {"inputs", "outputs"}, "io")
-    inputs, outputs = tuple(io.get("inputs", ())), tuple(io.get("outputs", ()))
+    inputs, outputs = (_nets(io.get(key, ()), f"{key} of io") for key in ("inputs", "outputs"))
     driven = {*inputs, *(one.out for one in cells if one.out is not None)}
     _refuse_undriven(cells, outputs, driven)
     nets = tuple(dict.fromkeys([*inputs, *(one.out for one in cells if one.out is not None)]))
@@ -154,16 +154,24 @@ def _refuse_unknown(given: Any, known: set[str], where: str) -> None:
         raise ConfigError(f"{where} has no key {unknown[0]!r}; its keys are {sorted(known)}")
 
 
+def _nets(given: Any, where: str) -> tuple[Any, ...]:
+    """Return a list of nets as a tuple; a net is a name or a whole number."""
+    is_list = isinstance(given, Sequence) and not isinstance(given, str)
+    if not (is_list and all(isinstance(one, str | int) for one in given)):
+        raise ConfigError(f"{where} must be a list of names of nets, got {given!r}")
+    return tuple(given)
+
+
 def _cell(given: Any, index: int) -> PlacedCell:
     if not isinstance(given, Mapping):
         raise ConfigError(f"cell {index} must be a mapping of keys to values, got {given!r}")
     op = given.get("op")
-    if op not in CELLS:
+    if not isinstance(op, str) or op not in CELLS:
         raise ConfigError(f"cell {index} must have an op out of {list(CELLS)}, got {op!r}")
     kind = CELLS[op]
     name = str(given.get("name", f"{op}{index}"))
     _refuse_unknown(given, KEYS | set(kind.parameters), f"cell {name!r}")
-    inputs = tuple(given.get("in", ()))
+    inputs = _nets(given.get("in", ()), f"in of cell {name!r}")
     if len(inputs) != kind.n_inputs:
         raise ConfigError(f"cell {name!r} takes {kind.n_inputs} inputs, got {list(inputs)}")
     polarity = given.get("polarity", "p")
@@ -187,6 +195,10 @@ def _cell(given: Any, index: int) -> PlacedCell:
             )
         params.append(rounded)
     out, block = given.get("out"), given.get("block")
+    if out is not None:
+        _nets([out], f"out of cell {name!r}")
+    if not isinstance(block, str | None):
+        raise ConfigError(f"block of cell {name!r} must be a name such as 'p0', got {block!r}")
     sign = 1 if polarity == "p" else -1
     return PlacedCell(name, op, inputs, out, sign, delay, block, tuple(params))
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Integral
 
@@ -19,6 +21,15 @@ STATE = (
 )  # fmt: skip
 FIRST = 64
 MOST = 2**32  # workers or tasks
+
+
+@contextmanager
+def _held(what: str) -> Iterator[None]:
+    """Raise ConfigError where memory does not hold what is made within."""
+    try:
+        yield
+    except (MemoryError, ValueError, OverflowError):  # numpy's words for too many, by how many
+        raise ConfigError(f"memory does not hold {what}; join classes that are rare") from None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,12 +61,12 @@ class RunningConsensus:
 
     When a label arrives, its task is weighed anew, with what its workers are known to be like, and so are
     `revisits` older tasks in turn; expected counts follow. The labels of all tasks are kept, since a task's
-    posterior depends on all of them: memory grows with the labels, work per label does not.
+    posterior depends on all of them.
 
     Parameters
     ----------
     n_classes
-        Number of classes, at least 2.
+        Number of classes, at least 2; each worker's counts take its square in numbers.
     quorum
         Labels that a task needs before its labels are judged, at least 2.
     revisits
@@ -64,10 +75,14 @@ class RunningConsensus:
     Raises
     ------
     ConfigError
-        If a number is too small.
+        If a number is too small, or memory does not hold the counts of so many classes.
 
     Notes
     -----
+    **Cost.** A label takes time in proportion to the classes and to the labels of the tasks that it weighs,
+    so a task of very many labels is slow. Memory grows with the labels, the tasks, and workers times classes
+    squared.
+
     **Guarantees.** (1) The result does not depend on how the labels are cut into batches. (2) Every label is
     judged at most once, and never by itself. (3) A snapshot restored goes on with the same
     results to the bit.
@@ -90,19 +105,20 @@ class RunningConsensus:
 
     def __init__(self, n_classes: int, *, quorum: int = 3, revisits: int = 4) -> None:
         whole = all(isinstance(one, Integral) for one in (n_classes, quorum, revisits))
-        if not (whole and n_classes >= 2 and quorum >= 2 and revisits >= 0):
+        if not (whole and n_classes >= 2 and 2 <= quorum < MOST and 0 <= revisits < MOST):
             raise ConfigError(
-                "n_classes and quorum must be whole numbers >= 2 and revisits one >= 0, got "
-                f"n_classes={n_classes}, quorum={quorum}, revisits={revisits}"
+                "n_classes and quorum must be whole numbers >= 2 and revisits one >= 0, the last two below "
+                f"{MOST}, got n_classes={n_classes}, quorum={quorum}, revisits={revisits}"
             )
-        k = n_classes
+        k = int(n_classes)
         self._sizes = np.array([quorum, revisits, 0, 0, 0], np.int64)
         self._last, self._n_labels = np.full(FIRST, -1, np.int64), np.zeros(FIRST, np.int64)
         self._before, self._worker = np.full(FIRST, -1, np.int64), np.zeros(FIRST, np.int64)
         self._label = np.zeros(FIRST, np.int64)
-        self._counts, self._crowd = np.zeros((FIRST, k, k + 1)), np.zeros((k, k))
-        self._prior, self._post = np.zeros(k), np.full((FIRST, k), 1 / k)
-        self._rows = np.zeros((k, k))
+        with _held(f"the counts of {FIRST} workers for n_classes={k}"):
+            self._counts, self._crowd = np.zeros((FIRST, k, k + 1)), np.zeros((k, k))
+            self._prior, self._post = np.zeros(k), np.full((FIRST, k), 1 / k)
+            self._rows = np.zeros((k, k))
 
     @classmethod
     def from_snapshot(cls, data: bytes) -> RunningConsensus:
@@ -166,11 +182,11 @@ class RunningConsensus:
             except MemoryError:
                 raise ValueError(
                     "workers and tasks must be numbered without gaps: memory does not hold "
-                    f"{n_workers} workers and {n_tasks} tasks"
+                    f"{n_workers} workers and {n_tasks} tasks with {self.n_classes} classes"
                 ) from None
         self._worker[start : start + n], self._label[start : start + n] = workers, labels
         quorum, revisits = int(self._sizes[0]), int(self._sizes[1])
-        judged = np.empty((n * quorum, 2), np.int64)
+        judged = np.empty((min(n * quorum, start + n), 2), np.int64)  # each label once at most
         n_judged = take_labels(
             start, self.n_tasks, tasks, self._chain(), self._n_labels, self._counts, self._crowd,
             self._prior, self._post, self._rows, quorum, revisits, judged,
@@ -194,16 +210,19 @@ class RunningConsensus:
         Raises
         ------
         ConfigError
-            If there are fewer than now.
+            If there are fewer than now, or memory does not hold the counts of so many.
         """
         k = self.n_classes
-        if n_classes < k:
-            raise ConfigError(f"n_classes must be at least {k}, got n_classes={n_classes}")
+        if not (isinstance(n_classes, Integral) and n_classes >= k):
+            raise ConfigError(
+                f"n_classes must be a whole number of at least {k}, got n_classes={n_classes!r}"
+            )
         more = n_classes - k
         new = RunningConsensus(n_classes)
         for name in STATE:
             setattr(new, f"_{name}", getattr(self, f"_{name}").copy())
-        counts = np.zeros((len(self._counts), n_classes, n_classes + 1))
+        with _held(f"the counts of {len(self._counts)} workers for n_classes={n_classes}"):
+            counts = np.zeros((len(self._counts), n_classes, n_classes + 1))
         counts[:, :k, :k], counts[:, :k, -1] = self._counts[:, :, :k], self._counts[:, :, k]
         new._counts = counts
         new._rows = np.zeros((n_classes, n_classes))

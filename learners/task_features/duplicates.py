@@ -13,16 +13,18 @@ tasks are sorted along the first principal direction, and a block is compared wi
 are near enough; then along the first few at once, and the rest in full.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Float64, Int64
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 __all__ = ["NearDuplicates", "near_duplicates", "within_squares"]
 
 LEAST = 0.99  # cosine of near-duplicates, of centred and scaled features
 MAX_PAIRS = 1_000
-BLOCK = 256  # tasks compared with all others at once
+BLOCK, OTHERS = 256, 2048  # tasks compared at once, and with how many
 AT_ONCE = 65_536  # pairs whose cosine is computed at once
 FIRST = 16  # principal directions that are looked at before all
 FITTED = 10_000  # tasks that the directions are found from, evenly spread
@@ -83,7 +85,7 @@ def near_duplicates(
 
     **Limits.** With few features many tasks point the same way by chance.
 
-    **Cost.** At worst every pair along 16 directions, O(tasks * 256) memory.
+    **Cost.** At worst every pair along 16 directions; O(tasks * features) memory.
 
     Examples
     --------
@@ -106,21 +108,16 @@ def near_duplicates(
     pairs: list[np.ndarray] = []
     cosines: list[np.ndarray] = []
     n_found = 0
-    for low in range(0, len(unit), BLOCK):
-        high = min(low + BLOCK, len(unit))
-        end = int(np.searchsorted(turned[:, 0], turned[high - 1, 0] + far, side="right"))
-        one, other = _near(turned, low, high, max(end, high), far)
-        for first in range(0, len(one), AT_ONCE):
-            some = slice(first, first + AT_ONCE)
-            cosine = np.einsum("pf,pf->p", unit[one[some]], unit[other[some]], dtype=np.float64)
+    with threadpool_limits(limits=1):  # for products so small others would wait, and spin
+        for one, other in _near(turned, far):
+            cosine = np.einsum("pf,pf->p", unit[one], unit[other], dtype=np.float64)
             alike = cosine >= least
-            pairs.append(place[np.column_stack([one[some][alike], other[some][alike]])])
-            cosines.append(cosine[alike])
-            n_found += int(alike.sum())
+            if alike.any():
+                pairs.append(place[np.column_stack([one[alike], other[alike]])])
+                cosines.append(cosine[alike])
+                n_found += int(alike.sum())
             if n_found > MAX_PAIRS:
                 break
-        if n_found > MAX_PAIRS:
-            break
     pair = np.sort(np.concatenate(pairs or [np.zeros((0, 2), dtype=np.int64)]), axis=1)
     cosine = np.concatenate(cosines or [np.zeros(0)])
     best = np.lexsort((pair[:, 1], pair[:, 0], -cosine))[:MAX_PAIRS]
@@ -169,10 +166,24 @@ def _directions(unit: np.ndarray) -> Float[np.ndarray, "features first"]:
 
 
 def _near(
-    turned: np.ndarray, low: int, high: int, end: int, far: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return pairs of a row of a block and a later row that are near along the first directions."""
-    block, rest = turned[low:high], turned[low:end]
-    apart = (block**2).sum(axis=1)[:, None] + (rest**2).sum(axis=1) - 2.0 * block @ rest.T
-    one, other = np.nonzero(np.triu(apart <= far**2 + ROUNDING, k=1))
-    return one + low, other + low
+    turned: Float[np.ndarray, "rows first"], far: float
+) -> Iterator[tuple[Int64[np.ndarray, " near"], Int64[np.ndarray, " near"]]]:
+    """Yield pairs of a row and a later one that are near along the first directions, sorted by the first.
+
+    One product gives the squared distances of some rows from some others, few enough to stay in the cache.
+    """
+    square, ones = (turned**2).sum(axis=1), np.ones(len(turned), dtype=turned.dtype)
+    left = np.column_stack([turned, square, ones])
+    right = np.column_stack([-2.0 * turned, ones, square])
+    for low in range(0, len(turned), BLOCK):
+        high = min(low + BLOCK, len(turned))
+        end = int(np.searchsorted(turned[:, 0], turned[high - 1, 0] + far, side="right"))
+        for first in range(low, max(end, high), OTHERS):
+            last = min(first + OTHERS, max(end, high))
+            is_near = left[low:high] @ right[first:last].T <= far**2 + ROUNDING
+            if first < high:
+                is_near = np.triu(is_near, k=1 + low - first)
+            found = np.flatnonzero(is_near)
+            for at in range(0, len(found), AT_ONCE):
+                one, other = np.divmod(found[at : at + AT_ONCE], last - first)
+                yield one + low, other + first

@@ -26,6 +26,7 @@ __all__ = [
 ]  # fmt: skip
 
 _TINY = 1e-200  # a product below that becomes a logarithm
+_MANY = 16  # occurrences of a word from which one logarithm is quicker than the product
 
 
 @kernel
@@ -59,6 +60,9 @@ def path_log_likelihoods(
         total, product = 0.0, 1.0
         for run in range(n_runs):
             chance = before[run] + weight * topic[node, run]
+            if times[run] > _MANY:
+                total += times[run] * math.log(chance)
+                continue
             for _ in range(times[run]):
                 product *= chance
                 if product < _TINY:
@@ -69,7 +73,7 @@ def path_log_likelihoods(
 
 @kernel
 def log_path(table: PathTable, row: int, counts: Counts, law: Law) -> float:
-    """Log predictive probability of a path, leaving included."""
+    """Return the log predictive probability of a path, leaving included."""
     total, length = 0.0, table.length[row]
     for i in range(length):
         node = table.nodes[row, i]
@@ -148,7 +152,7 @@ def propose(
 
 @kernel
 def _log_levels(tau: float, n: int, depth: float, length: int) -> float:
-    """Log probability of n words' levels, which sum to `depth`."""
+    """Return the log probability of n words' levels, which sum to `depth`."""
     return float(n * (math.log(tau) - log_normaliser(tau, length)) + depth * math.log1p(-tau))
 
 

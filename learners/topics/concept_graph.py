@@ -106,6 +106,10 @@ class GivenGraph:
         parents: dict[Hashable, int] = dict.fromkeys(nodes, 0)
         for below in children.values():
             for child in below:
+                if _is_missing(child):
+                    raise ValueError(
+                        f"a concept must have a name, got {child!r}, which stands for no label"
+                    )
                 parents[child] += 1
         roots = [node for node in nodes if parents[node] == 0]
         depth = dict.fromkeys(roots, 0)
@@ -131,13 +135,13 @@ class GivenGraph:
 
     @classmethod
     def star(cls, names: Iterable[Hashable]) -> "GivenGraph":
-        """Concepts without a graph: all of them below a root without a name."""
+        """Return concepts without a graph: all of them below a root without a name."""
         names = tuple(names)
         return cls((None, *names), (0, *(1 for _ in names)))
 
 
 def labels_of(y: Any, n: int) -> list[Hashable]:
-    """Label of each document, None without one."""
+    """Return the label of each document, None without one."""
     if y is None:
         return [None] * n
     values = np.asarray(y, dtype=object).ravel().tolist()
@@ -145,7 +149,10 @@ def labels_of(y: Any, n: int) -> list[Hashable]:
         raise ValueError(
             f"y must have a label, None or -1 for each of {n} documents, got {len(values)}"
         )
-    return [None if _is_missing(one) else one for one in values]
+    found = [None if _is_missing(one) else one for one in values]
+    for row, one in enumerate(found):
+        _check_hashable(one, f"label, row {row},")
+    return found
 
 
 def _is_missing(label: Any) -> bool:
@@ -156,8 +163,16 @@ def _is_missing(label: Any) -> bool:
         return True
 
 
+def _check_hashable(one: Any, what: str) -> None:
+    """Raise TypeError for a name that cannot be looked up, such as a list."""
+    try:
+        hash(one)
+    except TypeError:
+        raise TypeError(f"a {what} must be a name or a number, got {one!r}") from None
+
+
 def _children(graph: Any) -> dict[Hashable, list[Hashable]]:
-    """Children of each node, in the caller's order, without repeats."""
+    """Return the children of each node, in the caller's order, without repeats."""
     if hasattr(graph, "adjacency"):
         return {node: list(below) for node, below in graph.adjacency()}
     if not isinstance(graph, Mapping):
@@ -165,6 +180,11 @@ def _children(graph: Any) -> dict[Hashable, list[Hashable]]:
             "graph must be a mapping of parents to children or a networkx DiGraph,"
             f" got {type(graph).__name__}"
         )
+    for node, below in graph.items():
+        if isinstance(below, str) or not isinstance(below, Iterable):
+            raise TypeError(f"children of {node!r} must be a list of names, got {below!r}")
+        for child in below:
+            _check_hashable(child, f"child of {node!r}")
     return {node: list(dict.fromkeys(below)) for node, below in graph.items()}
 
 

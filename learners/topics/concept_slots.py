@@ -46,7 +46,17 @@ class Slots:
 
     @classmethod
     def of(cls, sizes: tuple[int, ...], *, lower: bool = False) -> "Slots":
-        """Lay out levels of these sizes; with `lower` a path may skip levels."""
+        """Lay out levels of these sizes; with `lower` a path may skip levels.
+
+        Raises
+        ------
+        ValueError
+            If there are more than 100,000 slots, each of which at least one path leads to.
+        """
+        if sum(sizes) > MAX_PATHS:
+            raise ValueError(
+                f"level_sizes must have at most {MAX_PATHS:,} slots in all, got {sum(sizes):,}"
+            )
         start = np.concatenate([[0], np.cumsum(sizes)])
         depth = np.repeat(np.arange(len(sizes)), sizes)
         first_child = start[depth + 1]
@@ -63,12 +73,12 @@ class Slots:
         return int(sum(self.sizes))
 
     def children(self, node: int) -> range:
-        """The nodes that may follow a node."""
+        """Return the nodes that may follow a node."""
         first = int(self.first_child[node])
         return range(first, first + max(int(self.n_atoms[node]) - 1, 0))
 
     def level(self, depth: int) -> range:
-        """The nodes of a level."""
+        """Return the nodes of a level."""
         first = sum(self.sizes[:depth])
         return range(first, first + self.sizes[depth])
 
@@ -86,19 +96,22 @@ class PathTable(NamedTuple):
 
 def n_paths(slots: Slots) -> int:
     """Count the paths without listing them."""
-    ways = [1] * slots.n_nodes
+    ways = [0] * (slots.n_nodes + 1)  # from each node or one behind it
     for node in reversed(range(slots.n_nodes)):
-        ways[node] = 1 + sum(ways[child] for child in slots.children(node))
-    return ways[0]
+        below = slots.children(node)
+        ways[node] = ways[node + 1] + 1 + ways[below.start] - ways[below.stop]
+    return ways[0] - ways[1]
 
 
 def all_paths(slots: Slots) -> PathTable:
     """List every path; raise ValueError where there are more than 100,000."""
     n = n_paths(slots)
     if n > MAX_PATHS:
+        sizes = ", ".join(map(str, slots.sizes[:10])) + (", ..." if len(slots.sizes) > 10 else "")
+        many = f"{n:,}" if n < 10**15 else "more than 10^15"
         raise ValueError(
-            f"level_sizes must have at most {MAX_PATHS:,} paths, got {slots.sizes} with {n:,}; use"
-            " fewer slots or levels"
+            f"level_sizes must have at most {MAX_PATHS:,} paths, got ({sizes}) with {many}; use fewer"
+            " slots or levels"
         )
     found = sorted(_below(slots, (0,)), key=lambda path: (len(path), path))
     nodes = np.full((len(found), len(slots.sizes)), -1, dtype=np.int32)
@@ -117,7 +130,9 @@ def all_paths(slots: Slots) -> PathTable:
 
 
 def _below(slots: Slots, path: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Yield a path and all that go on from it; as deep as there are levels."""
-    yield path
-    for child in slots.children(path[-1]):
-        yield from _below(slots, (*path, child))
+    """Yield a path and all that go on from it."""
+    left = [path]
+    while left:
+        path = left.pop()
+        yield path
+        left += [(*path, child) for child in slots.children(path[-1])]

@@ -31,7 +31,7 @@ def flat_topics(
     documents: Documents, slots: Slots, table: PathTable, n_words: int, eta: float,
     rng: np.random.Generator,
 ) -> Int[np.ndarray, "words nodes"]:  # fmt: skip
-    """Counts of words at each slot to place all documents by; slots without a topic are empty."""
+    """Return counts of words at each slot to place all documents by; slots without a topic are empty."""
     if not len(documents.word):
         return np.zeros((n_words, slots.n_nodes), np.int64)
     topic = rng.integers(slots.n_nodes, size=len(documents.word))
@@ -98,7 +98,7 @@ def _merged(
 
 
 def _layout(held: Int[np.ndarray, "documents topics"], slots: Slots) -> Int[np.ndarray, " nodes"]:
-    """The topic of each slot, or -1: of a document's topics the most specific has most words."""
+    """Return the topic of each slot, or -1: of a document's topics the most specific has most words."""
     present = held > np.maximum(PRESENT * held.sum(axis=1, keepdims=True), 0.5)
     root = int(np.argmax(present.sum(axis=0)))
     rank = np.zeros(held.shape[1])
@@ -155,7 +155,7 @@ def _climbed(
 
 
 def _exchanges(content: Int[np.ndarray, " nodes"], slots: Slots) -> Int[np.ndarray, "pairs two"]:
-    """Pairs of slots at different levels, of which the first empty one of a level stands for the others."""
+    """Return pairs of slots at different levels; a level's first empty slot stands for its others."""
     useful = [
         node
         for node in range(slots.n_nodes)
@@ -173,7 +173,7 @@ def _exchanges(content: Int[np.ndarray, " nodes"], slots: Slots) -> Int[np.ndarr
 
 
 def _uniform_paths(slots: Slots, table: PathTable) -> Float[np.ndarray, " paths"]:
-    """Log probability of each path where every node's ways on are equally likely."""
+    """Return the log probability of each path where every node's ways on are equally likely."""
     ways = np.log(np.maximum(slots.n_atoms, 1))
     here = np.arange(table.nodes.shape[1]) < table.length[:, None]
     return np.asarray(-np.where(here, ways[table.nodes], 0.0).sum(axis=1))
@@ -185,7 +185,7 @@ def _explained(
     taus: Float[np.ndarray, " taus"], weight: Float[np.ndarray, " paths"],
     judges: Int[np.ndarray, " judges"],
 ) -> float:  # fmt: skip
-    """Log likelihood of some documents under a layout, summed over paths and a few tau."""
+    """Return the log likelihood of some documents under a layout, summed over paths and a few tau."""
     n_paths, n_nodes = len(table.length), topics.shape[1]
     scores = np.empty(n_paths)
     total = 0.0

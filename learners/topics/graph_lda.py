@@ -54,7 +54,7 @@ class GraphLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     n_iter, burn_in
         Sweeps in all, and those before samples are kept; the first half of burn-in is greedy.
     n_samples, thin
-        Samples kept, from the last sweeps, one of every `thin`.
+        Samples kept at most, from the last sweeps, one of every `thin`.
     init
         Where documents without a label begin: "flat", from topics without a graph; "labels", one after
         another beside the labelled ones; "root"; "auto", "labels" if there are labels, else "flat".
@@ -97,8 +97,9 @@ class GraphLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     likelihood of each kept sample, averaged in probability; `partial_fit` with `freeze` changes no earlier
     document's path.
 
-    **Cost.** A sweep takes the number of paths times the distinct words of all documents; memory in
-    proportion to words times slots, of predictions to documents times slots. At most 100,000 paths.
+    **Cost.** A sweep takes the number of paths times the distinct words of all documents, and levels times
+    all words; memory in proportion to words times slots, of predictions to documents times slots. At most
+    100,000 paths.
 
     Raises
     ------
@@ -223,7 +224,7 @@ class GraphLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         return self._learned(chain)
 
     def transform(self, X: Any) -> Float[np.ndarray, "documents nodes"]:
-        """Expected share of each document's words that each concept of the graph accounts for."""
+        """Return the expected share of each document's words that each concept of the graph accounts for."""
         a, b = map(float, self.tau_prior)
         parts = []
         for documents, weights in self._weighed(X):
@@ -232,10 +233,11 @@ class GraphLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
                 log_path = weight - logsumexp(weight, axis=1, keepdims=True)
                 found += word_shares(documents, self._table, sample, log_path, (a, b))
             parts.append(found[:, self._shown])
-        return _shared_out(np.concatenate(parts))
+        found = np.concatenate(parts)
+        return np.asarray(found / found.sum(axis=1, keepdims=True))
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "documents nodes"]:
-        """Probability that each document's path ends at each concept of the graph."""
+        """Return the probability that each document's path ends at each concept of the graph."""
         check_is_fitted(self)
         last = self._table.nodes[np.arange(len(self._table.length)), self._table.length - 1]
         kept, parts = np.isin(last, self._shown), []
@@ -248,12 +250,12 @@ class GraphLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         return np.concatenate(parts)
 
     def predict(self, X: Any) -> np.ndarray:
-        """Name of the likeliest last concept of each document."""
+        """Return the name of the likeliest last concept of each document."""
         chance = self.predict_proba(X)
         return np.asarray(self.classes_[np.argmax(chance, axis=1)])
 
     def paths(self, X: Any) -> list[tuple[Any, ...]]:
-        """Names of the concepts on each document's likeliest path, the root first."""
+        """Return the names of the concepts on each document's likeliest path, the root first."""
         check_is_fitted(self)
         visible = np.isin(self._table.nodes, [*self._shown, -1]).all(axis=1)
         best = (
@@ -264,7 +266,7 @@ class GraphLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         return [self._named(self._table.nodes[row, : self._table.length[row]]) for row in best]
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean log likelihood of a word in nats, exact for each sample; empty documents are left out."""
+        """Return a word's mean log likelihood in nats, exact for each sample, empty documents left out."""
         n, totals = 0, []
         for documents, weights in self._weighed(X):
             n += len(documents.word)
@@ -275,8 +277,10 @@ class GraphLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         return float(np.concatenate(totals).sum() / n)
 
     def top_words(self, node: Hashable, k: int = 10) -> list[Any]:
-        """The k likeliest words of a concept: names of columns if `fit` saw any, else their numbers."""
+        """Return the k >= 1 likeliest words of a concept: names of columns if `fit` saw any, else numbers."""
         check_is_fitted(self)
+        if not (isinstance(k, Integral) and k >= 1):
+            raise ValueError(f"k must be >= 1 and whole, got k={k!r}")
         names = list(self.classes_)
         if node not in names:
             raise ValueError(f"node must be one of classes_, got {node!r}")
@@ -296,7 +300,7 @@ class GraphLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         return tags
 
     def _counts(self, X: Any, *, reset: bool) -> csr_array:
-        """Validated counts, without stored zeros and with sorted columns."""
+        """Return validated counts, without stored zeros and with sorted columns."""
         if not reset:
             check_is_fitted(self)
         found = validate_data(
@@ -338,12 +342,12 @@ class GraphLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         ):  # fmt: skip
             if getattr(self, name) not in choices:
                 raise ValueError(f"{name} must be one of {choices}, got {getattr(self, name)!r}")
-        unknown = set(self.optimize or ()) - set(PRIORS)
-        if unknown:
-            raise ValueError(f"optimize must name some of {PRIORS}, got {sorted(unknown)}")
+        chosen = self.optimize or ()
+        if isinstance(chosen, str) or not (np.iterable(chosen) and set(chosen) <= set(PRIORS)):
+            raise ValueError(f"optimize must name some of {PRIORS}, got {self.optimize!r}")
 
     def _law(self, documents: Documents, priors: Any) -> Law:
-        """The law with alpha, beta and eta of the parameters, or as a chain has sampled them."""
+        """Return the law with alpha, beta and eta of the parameters, or as a chain has sampled them."""
         a, b = map(float, self.tau_prior)
         return law_of(
             self._slots, documents, self.n_features_in_, alpha=priors.alpha, beta=priors.beta,
@@ -426,7 +430,7 @@ class GraphLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
 
 def _ends(labels: list[Hashable], nodes: dict[Hashable, int]) -> Int[np.ndarray, " documents"]:
-    """Node of each label, -1 without one; raise ValueError for a label that is not in the graph."""
+    """Return the node of each label, -1 without one; raise ValueError for a label not in the graph."""
     for row, label in enumerate(labels):
         if label is not None and label not in nodes:
             raise ValueError(f"y must name concepts of the graph, got {label!r} in row {row}")
@@ -434,12 +438,12 @@ def _ends(labels: list[Hashable], nodes: dict[Hashable, int]) -> Int[np.ndarray,
 
 
 def _check_positive(name: str, value: Any) -> None:
-    if not (isinstance(value, Real) and 0 < float(value) < np.inf):
+    if not (isinstance(value, Real) and np.finfo(float).tiny <= float(value) < np.inf):
         raise ValueError(f"{name} must be > 0 and finite, got {name}={value}")
 
 
 def _seated(given: GivenGraph, slots: Slots) -> dict[Hashable, int]:
-    """The slot of each named concept, in the order of its level; raise ValueError where they do not fit."""
+    """Return each named concept's slot, in the order of its level; raise ValueError where they do not fit."""
     nodes: dict[Hashable, int] = {}
     for depth in sorted(set(given.depth)):
         here = [name for name, one in zip(given.names, given.depth, strict=True) if one == depth]
@@ -455,7 +459,7 @@ def _seated(given: GivenGraph, slots: Slots) -> dict[Hashable, int]:
 
 
 def _names(slots: Slots, nodes: dict[Hashable, int]) -> list[Any]:
-    """A name for each slot: the caller's, "root", or "new-<depth>.<number>"."""
+    """Return a name for each slot: the caller's, "root", or "new-<depth>.<number>"."""
     by_node = {node: name for name, node in nodes.items()}
     found = []
     for node in range(slots.n_nodes):
@@ -471,7 +475,7 @@ def _graph(
     chain: Chain, slots: Slots, shown: Int[np.ndarray, " shown"], names: list[Any],
     nodes: dict[Hashable, int],
 ) -> ConceptGraph:  # fmt: skip
-    """The graph of a chain's last state."""
+    """Return the graph of a chain's last state."""
     state, counts = chain.state, chain.counts
     last = state.path[np.arange(len(state.length)), state.length - 1]
     row = {int(node): i for i, node in enumerate(shown)}
@@ -492,8 +496,3 @@ def _graph(
     for one in arrays:
         one.flags.writeable = False
     return ConceptGraph(tuple(names[n] for n in shown), *arrays)
-
-
-def _shared_out(found: Float[np.ndarray, "rows columns"]) -> Float[np.ndarray, "rows columns"]:
-    """Make rows sum to 1."""
-    return np.asarray(found / found.sum(axis=1, keepdims=True))

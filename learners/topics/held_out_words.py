@@ -5,7 +5,9 @@ integrated by Gauss–Jacobi quadrature, and kept samples are averaged in probab
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -21,6 +23,8 @@ __all__ = [
     "Sample", "check_prior", "log_mean", "path_log_weights", "quadrature", "sample_of",
     "word_shares",
 ]  # fmt: skip
+
+Rule: TypeAlias = tuple[Float[np.ndarray, " taus"], Float[np.ndarray, " taus"]]
 
 N_NODES = 48
 LARGEST_LOG = 700.0  # of the sum of weights
@@ -44,7 +48,7 @@ class Sample:
     edges: Float[np.ndarray, "nodes atoms"]
 
     def log_paths(self, slots: Slots, table: PathTable) -> Float[np.ndarray, " paths"]:
-        """Log probability of each path."""
+        """Return the log probability of each path."""
         total = np.zeros(len(table.length))
         with np.errstate(divide="ignore"):
             log_edges = np.log(self.edges)
@@ -60,7 +64,7 @@ class Sample:
 
 
 def sample_of(counts: Counts, law: Law) -> Sample:
-    """Predictive probabilities of the counts as they are; open sticks' edges are made to sum to 1."""
+    """Return the predictive probabilities of the counts; open sticks' edges are made to sum to 1."""
     topics = (law.eta + counts.words) / (law.eta * counts.words.shape[0] + counts.total)
     is_atom = np.arange(counts.edges.shape[1]) < law.n_atoms[:, None]
     edges = np.where(is_atom, np.exp(counts.log_edge), 0.0)
@@ -70,10 +74,8 @@ def sample_of(counts: Counts, law: Law) -> Sample:
     return Sample(topics, edges)
 
 
-def quadrature(
-    n: int, a: float, b: float
-) -> tuple[Float[np.ndarray, " taus"], Float[np.ndarray, " taus"]]:
-    """Nodes and log weights that integrate a function of tau against its Beta(a, b) prior."""
+def quadrature(n: int, a: float, b: float) -> Rule:
+    """Return nodes and log weights that integrate a function of tau against its Beta(a, b) prior."""
     x, weight = roots_jacobi(n, b - 1, a - 1)
     log_weight = np.log(weight) - (a + b - 1) * math.log(2) - betaln(a, b)
     return np.clip((x + 1) / 2, LEAST_TAU, 1 - LEAST_TAU), log_weight
@@ -90,7 +92,7 @@ def check_prior(a: float, b: float) -> None:
 
 
 def n_quadrature(n_words: int) -> int:
-    """Quadrature nodes for a document of so many words."""
+    """Return the number of quadrature nodes for a document of so many words."""
     return N_NODES if n_words <= MANY_WORDS else math.ceil(4 * math.sqrt(n_words))
 
 
@@ -98,16 +100,22 @@ def path_log_weights(
     documents: Documents, slots: Slots, table: PathTable, sample: Sample,
     prior: tuple[float, float],
 ) -> Float[np.ndarray, "documents paths"]:  # fmt: skip
-    """Log probability of each document's words together with each path, levels and tau integrated out."""
+    """Return the log probability of each document's words and each path, levels and tau integrated out."""
     paths = sample.log_paths(slots, table)
     found = np.empty((len(documents.start) - 1, len(table.length)))
-    rules = {}
-    for d in range(len(found)):
-        n = n_quadrature(int(documents.start[d + 1] - documents.start[d]))
-        if n not in rules:
-            rules[n] = quadrature(n, *prior)
-        _integrated(documents, table, sample.topics, d, *rules[n], found[d])
+    for d, rule in enumerate(_rules(documents, prior)):
+        _integrated(documents, table, sample.topics, d, *rule, found[d])
     return np.asarray(found + paths)
+
+
+def _rules(documents: Documents, prior: tuple[float, float]) -> Iterator[Rule]:
+    """Yield each document's quadrature."""
+    known: dict[int, Rule] = {}
+    for n_words in np.diff(documents.start).tolist():
+        n = n_quadrature(n_words)
+        if n not in known:
+            known[n] = quadrature(n, *prior)
+        yield known[n]
 
 
 @kernel
@@ -138,7 +146,7 @@ def _integrated(
 def _own_topics(
     documents: Documents, topics: Float[np.ndarray, "words nodes"], d: int
 ) -> tuple[Float[np.ndarray, "nodes runs"], Int[np.ndarray, " runs"]]:
-    """Each node's probability of each of a document's words, and how often it occurs."""
+    """Return each node's probability of each of a document's words, and how often it occurs."""
     first, stop = documents.run_start[d], documents.run_start[d + 1]
     topic = np.empty((topics.shape[1], stop - first))
     times = np.empty(stop - first, np.int64)
@@ -153,13 +161,12 @@ def word_shares(
     documents: Documents, table: PathTable, sample: Sample, log_path: Float[np.ndarray, "documents paths"],
     prior: tuple[float, float],
 ) -> Float[np.ndarray, "documents nodes"]:  # fmt: skip
-    """Expected share of each document's words at each node; `log_path` holds its log path posteriors.
+    """Return the expected share of each document's words at each node; `log_path` has its log posteriors.
 
     Of a document without words it is its expected share of levels.
     """
     found = np.zeros((len(log_path), sample.topics.shape[1]))
-    taus, log_weight = quadrature(N_NODES, *prior)
-    for d in range(len(found)):
+    for d, (taus, log_weight) in enumerate(_rules(documents, prior)):
         rows = np.flatnonzero(log_path[d] > math.log(1e-6))
         kept = PathTable(
             np.ascontiguousarray(table.nodes[rows]), table.length[rows],
@@ -208,5 +215,5 @@ def _shares(
 def log_mean(
     samples: list[Float[np.ndarray, "documents paths"]],
 ) -> Float[np.ndarray, "documents paths"]:
-    """Mean of samples in probability, as a logarithm."""
+    """Return the mean of samples in probability, as a logarithm."""
     return np.asarray(logsumexp(samples, axis=0) - math.log(len(samples)))

@@ -20,7 +20,7 @@ _MAX_STEPS = 60
 
 @kernel
 def log_normaliser(tau: float, length: int) -> float:
-    """log(1 - (1 - tau)^K), without loss for small tau."""
+    """Return log(1 - (1 - tau)^K), without loss for small tau."""
     return math.log(-math.expm1(length * math.log1p(-tau)))
 
 
@@ -35,7 +35,7 @@ def level_probabilities(tau: float, length: int, out: Float[np.ndarray, " levels
 
 @kernel
 def _log_density(x: float, a: float, b: float, n: int, depth: int, length: int) -> float:
-    """Log density of the logit of tau, but for a constant; `depth` is the sum of the levels of n words."""
+    """Return the log density of tau's logit, but for a constant; `depth` is the sum of n words' levels."""
     log_tau = -math.log1p(math.exp(-x)) if x > -30 else x
     log_stay = -math.log1p(math.exp(x)) if x < 30 else -x
     spread = math.log(-math.expm1(length * log_stay))

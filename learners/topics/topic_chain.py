@@ -77,7 +77,7 @@ def _sweep(
     documents: Documents, state: Assignment, counts: Counts, law: Law, table: PathTable,
     rows: Int[np.ndarray, " moving"], greedy: bool, rng: np.random.Generator,
 ) -> None:  # fmt: skip
-    """Blocked move, then conditional steps, for each document."""
+    """Make the blocked move and then the conditional steps, for each document."""
     for d in rows:
         score = remove_words(counts, law, documents, state, d)
         add_path(counts, law, state, d, -1)
@@ -90,7 +90,7 @@ def _conditional_sweep(
     documents: Documents, state: Assignment, counts: Counts, law: Law,
     rows: Int[np.ndarray, " moving"], rng: np.random.Generator,
 ) -> None:  # fmt: skip
-    """The conditional steps alone, as in the paper but for its errata."""
+    """Make the conditional steps alone, as in the paper but for its errata."""
     for d in rows:
         remove_words(counts, law, documents, state, d)
         add_path(counts, law, state, d, -1)
@@ -102,7 +102,7 @@ def _conditional_steps(
     documents: Documents, state: Assignment, counts: Counts, law: Law, d: int,
     rng: np.random.Generator,
 ) -> None:  # fmt: skip
-    """Path given levels, levels given the path, tau; the document is out of the counts, and in at the end."""
+    """Draw path given levels, levels given path, and tau, of a document out of the counts; put it in."""
     draw_path(documents, state, counts, law, d, rng)
     add_path(counts, law, state, d, 1)
     add_words(counts, law, documents, state, d)
@@ -188,7 +188,7 @@ def step_priors(
 
 
 def _with_prior(law: Law, name: str, value: float, n_words: int) -> Law:
-    """The law with another alpha, beta or eta, and the tables that belong to it."""
+    """Return the law with another alpha, beta or eta, and the tables that belong to it."""
     if name == "alpha":
         return law._replace(alpha=value)
     if name == "beta":

@@ -86,7 +86,7 @@ class Assignment(NamedTuple):
 
 
 def documents_of(X: csr_array) -> Documents:
-    """Runs and tokens of a table of counts, without stored zeros and with sorted columns."""
+    """Return runs and tokens of a table of counts, without stored zeros and with sorted columns."""
     total = X.data.sum()
     if not total <= MAX_WORDS:
         raise ValueError(
@@ -103,7 +103,7 @@ def law_of(
     slots: Slots, documents: Documents, n_words: int, *, alpha: float, beta: float, eta: float,
     tau_prior: tuple[float, float], closed: bool,
 ) -> Law:  # fmt: skip
-    """Priors, with tables as long as these documents need."""
+    """Return the priors, with tables as long as these documents need."""
     n_tokens = len(documents.word)
     most = int(np.bincount(documents.word, minlength=1).max(initial=0))
     a, b = map(float, tau_prior)
@@ -196,7 +196,7 @@ def remove_words(
 
 
 def log_joint(documents: Documents, state: Assignment, counts: Counts, law: Law) -> float:
-    """Log density of words, levels, paths, orders and tau, with topics and sticks integrated out."""
+    """Return the log density of words, levels, paths, orders and tau; topics, sticks are integrated out."""
     n_words = counts.words.shape[0]
     size = n_words * law.eta
     seen = counts.words[counts.words > 0]
@@ -212,7 +212,7 @@ def log_joint(documents: Documents, state: Assignment, counts: Counts, law: Law)
 
 
 def log_orders(counts: Counts, law: Law) -> float:
-    """Log probability of all paths, given each node's order: equation (sigma)."""
+    """Return the log probability of all paths, given each node's order: equation (sigma)."""
     total = 0.0
     for node in np.flatnonzero(law.n_atoms):
         m = law.n_atoms[node]
@@ -227,7 +227,7 @@ def log_orders(counts: Counts, law: Law) -> float:
 def swap_log_ratio(
     n: Int[np.ndarray, " atoms"], i: int, j: int, alpha: float, beta: float, closed: bool
 ) -> float:
-    """Log posterior ratio of swapping the places i < j of counts in stick order.
+    """Return the log posterior ratio of swapping the places i < j of counts in stick order.
 
     With T_k the counts behind place k and D = n_i - n_j, each T_k with i <= k < j grows by D.
     """

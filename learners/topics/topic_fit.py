@@ -73,12 +73,15 @@ def learn(
 ) -> Chain:  # fmt: skip
     """Learn from documents, of which some must end at a given node."""
     best: Chain | None = None
+    highest = -np.inf
     for _ in range(schedule.n_restarts):
         state, counts = _started(documents, end, law, slots, table, n_words, schedule.start, rng)
         chain = Chain(documents, state, counts, law, (), ())
         chain = _swept(chain, table, schedule, np.arange(len(end)), schedule.burn_in, rng)
-        if best is None or chain.trace[-1:] > best.trace[-1:]:
-            best = chain
+        # not from the trace, which is empty without burn-in
+        density = log_joint(documents, chain.state, chain.counts, chain.law)
+        if best is None or density > highest:
+            best, highest = chain, density
     if best is None:
         raise ValueError(f"n_restarts must be >= 1, got n_restarts={schedule.n_restarts}")
     return _kept(best, table, schedule, np.arange(len(end)), rng)
@@ -138,7 +141,7 @@ def _started(
 def _empty_state(
     documents: Documents, end: Int[np.ndarray, " documents"], law: Law, rng: np.random.Generator
 ) -> Assignment:
-    """Documents without a path, each with a tau from the prior."""
+    """Return documents without a path, each with a tau from the prior."""
     n, n_levels = len(end), int(law.depth[-1]) + 1
     tau = np.clip(rng.beta(law.a, law.b, n), 0.01, 0.99)  # a start; every sweep draws it anew
     return Assignment(
@@ -151,7 +154,7 @@ def _swept(
     chain: Chain, table: PathTable, schedule: Schedule, rows: Int[np.ndarray, " moving"],
     n: int, rng: np.random.Generator,
 ) -> Chain:  # fmt: skip
-    """The chain after burn-in of n sweeps, greedy in their first half."""
+    """Return the chain after burn-in of n sweeps, greedy in their first half."""
     law, trace = chain.law, list(chain.trace)
     for i in range(n):
         moves = replace(schedule.moves, greedy=i < n // 2)
@@ -164,7 +167,7 @@ def _kept(
     chain: Chain, table: PathTable, schedule: Schedule, rows: Int[np.ndarray, " moving"],
     rng: np.random.Generator,
 ) -> Chain:  # fmt: skip
-    """The chain after the sweeps that follow burn-in, with samples of the last."""
+    """Return the chain after the sweeps that follow burn-in, with samples of the last."""
     law, trace, samples = chain.law, list(chain.trace), []
     n = schedule.n_iter - schedule.burn_in
     if n < 1:

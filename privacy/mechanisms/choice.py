@@ -78,6 +78,7 @@ def crossover_delta(n_classes: int, epsilon: float) -> float:
     >>> round(crossover_delta(5, 1.0), 3)
     0.032
     """
+    check_epsilon(epsilon)
     wanted = LatticeLaplace(epsilon).law(n_classes).expected_l1
     if not wanted:  # above some epsilon of 40 any noise is rarer than doubles tell
         return 1.0
@@ -124,7 +125,7 @@ def choose_mechanism(
     -----
     Of several releases each mechanism gets the least noise with which the losses of all of them,
     composed, stay within the price; their errors are then compared after projection to the public
-    sum.
+    sum. Gaussian noise of a scale above 5e4 is not considered.
 
     **Guarantees.** Only public numbers are looked at; the other mechanisms' expected errors are no
     smaller, but that of a discrete Gaussian that was not chosen, which at a scale of 1 or more is smaller
@@ -190,8 +191,9 @@ def _choose_planned(
     elif share > 0:
         candidates["discrete Gaussian"] = lambda one: DiscreteGaussian(one, share)
     found = {
-        name: make(_largest_share(make, n_classes, price, n_releases, l1))
+        name: mechanism
         for name, make in candidates.items()
+        if (mechanism := _made(make, _largest_share(make, n_classes, price, n_releases, l1)))
     }
     error = {name: _error_of(mechanism, n_classes, l1) for name, mechanism in found.items()}
     best, *others = sorted(error, key=lambda name: error[name])
@@ -215,7 +217,10 @@ def _largest_share(
     epsilon, delta = price
 
     def affordable(one: float) -> bool:
-        composed = compose({_event_of(make(one), n_classes, l1): n_releases})
+        mechanism = _made(make, one)
+        if mechanism is None:  # a larger share has less noise
+            return True
+        composed = compose({_event_of(mechanism, n_classes, l1): n_releases})
         return composed.delta(epsilon) <= delta * MARGIN
 
     low = six_digits_down(exact(epsilon) / n_releases)  # fits by adding up
@@ -229,6 +234,14 @@ def _largest_share(
         middle = (low + high) / 2
         low, high = (middle, high) if affordable(middle) else (low, middle)
     return six_digits_down(Fraction(low))
+
+
+def _made(make: Callable[[float], CountsMechanism], one: float) -> CountsMechanism | None:
+    """Return the mechanism at a price; None for Gaussian noise that is wider than its law is summed for."""
+    try:
+        return make(one)
+    except ValueError:
+        return None
 
 
 def _event_of(mechanism: CountsMechanism, n_classes: int, l1: float) -> Event:

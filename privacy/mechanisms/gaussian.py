@@ -32,7 +32,15 @@ from privacy.accounting import (
 )
 from privacy.mechanism import Json, Noise
 from privacy.mechanisms.exact_law import ExactLaw
-from privacy.query import ONE_TASK, CountsError, Query, check_classes, check_counts, check_releases
+from privacy.query import (
+    ONE_TASK,
+    CountsError,
+    Query,
+    check_classes,
+    check_counts,
+    check_drawable,
+    check_releases,
+)
 
 __all__ = [
     "DiscreteGaussian",
@@ -336,6 +344,7 @@ class DiscreteGaussian:
     def event(self, query: Query) -> DiscreteGaussianEvent:
         """Describe a release of this query; raise CountsError if it has no vector of class counts."""
         check_moved_task(query)
+        check_drawable(query)
         return DiscreteGaussianEvent(self.scale, self.epsilon, self.delta)
 
     def law(self, n_classes: int) -> DiscreteGaussianLaw:

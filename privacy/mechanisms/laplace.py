@@ -29,7 +29,14 @@ from privacy.accounting import (
 )
 from privacy.mechanism import Json, Noise
 from privacy.mechanisms.lattice_laplace import check_laplace, scales_of
-from privacy.query import ONE_TASK, Query, check_classes, check_counts, check_releases
+from privacy.query import (
+    ONE_TASK,
+    Query,
+    check_classes,
+    check_counts,
+    check_drawable,
+    check_releases,
+)
 
 __all__ = ["DiscreteLaplace", "DiscreteLaplaceEvent", "DiscreteLaplaceLaw", "draw_by_scale"]
 
@@ -157,7 +164,7 @@ class DiscreteLaplace:
 
     def event(self, query: Query) -> DiscreteLaplaceEvent:
         """Describe a release of this query; raise CountsError if it has no vector of class counts."""
-        check_counts(query)
+        check_drawable(query)
         return DiscreteLaplaceEvent(
             scale=covering_scale(query.l1, self.epsilon), l1=query.l1, epsilon=self.epsilon
         )

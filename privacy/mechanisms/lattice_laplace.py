@@ -51,7 +51,14 @@ from privacy.accounting import (
 )
 from privacy.mechanism import Json, Noise
 from privacy.mechanisms.exact_law import ExactLaw
-from privacy.query import ONE_TASK, Query, check_classes, check_counts, check_releases
+from privacy.query import (
+    ONE_TASK,
+    Query,
+    check_classes,
+    check_counts,
+    check_drawable,
+    check_releases,
+)
 
 __all__ = [
     "LatticeLaplace",
@@ -73,6 +80,7 @@ SMALL_BATCH = 2**12  # as many of them take as long as a call
 WORD = 64  # bits of the uniform number drawn at a time
 GUARD = 20  # decimal digits beyond those bits
 MAX_DIGITS = 40  # of one uniform integer: taking them off takes time with their square
+FACTORS = 64  # of a quotient at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +244,7 @@ class LatticeLaplace:
 
     def event(self, query: Query) -> LatticeLaplaceEvent:
         """Describe a release of this query; raise CountsError if it has no vector of class counts."""
-        return _event(query.l1, check_counts(query).size, self.epsilon)
+        return _event(query.l1, check_drawable(query).size, self.epsilon)
 
     def law(self, n_classes: int, *, l1: float = 2.0) -> LatticeLaplaceLaw:
         """Return the public law of the noise, for intervals and planning; counts have l1 = 2."""
@@ -351,25 +359,35 @@ def keeping_bounds(
     digits = GUARD + bits
     down, up = _rounding(digits)
     low, high = _exp_bounds(mode - total, scale, digits)
-    ways, most = map(Decimal, _ways(total, mode, n_classes))
+    least, most = _ways_bounds(total, mode, n_classes, digits)
     unit = Decimal(2**bits)
     return (
-        math.floor(down.multiply(unit, down.multiply(low, down.divide(ways, most)))),
-        math.ceil(up.multiply(unit, up.multiply(high, up.divide(ways, most)))),
+        math.floor(down.multiply(unit, down.multiply(low, least))),
+        math.ceil(up.multiply(unit, up.multiply(high, most))),
     )
 
 
-def _ways(total: int, mode: int, n_classes: int) -> tuple[int, int]:
-    """Return integers in the proportion of C(total + c - 1, c - 1) to C(mode + c - 1, c - 1).
+def _ways_bounds(total: int, mode: int, n_classes: int, digits: int) -> tuple[Decimal, Decimal]:
+    """Return decimals around C(total + c - 1, c - 1) / C(mode + c - 1, c - 1).
 
-    Products of as many factors as the totals are apart, or as there are classes, whichever are fewer.
+    Quotients of as many factors as the totals are apart, or as there are classes, whichever are fewer, a
+    few at a time: the whole products may have millions of digits.
     """
     apart, others = abs(total - mode), n_classes - 1
     if others <= apart:
-        return math.comb(total + others, others), math.comb(mode + others, others)
-    most = max(total, mode)
-    larger, smaller = math.perm(most + others, apart), math.perm(most, apart)
-    return (larger, smaller) if total == most else (smaller, larger)
+        above, below, left = total + others, mode + others, others
+    else:
+        most = max(total, mode)
+        above, below, left = most + others, most, apart
+        if total < mode:
+            above, below = below, above
+    (down, up), low, high = _rounding(digits), Decimal(1), Decimal(1)
+    while left > 0:
+        size = min(left, FACTORS)
+        some = Decimal(math.perm(above, size)), Decimal(math.perm(below, size))
+        low, high = down.multiply(low, down.divide(*some)), up.multiply(high, up.divide(*some))
+        above, below, left = above - size, below - size, left - size
+    return low, high
 
 
 def _kept(

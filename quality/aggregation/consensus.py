@@ -22,15 +22,16 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int16
 
-from quality.labels import LabelError, NamedPosterior, freeze_arrays
+from quality.labels import CrowdLabels, LabelError, NamedPosterior, fits_table, freeze_arrays
 from quality.parallel import check_threads, kernel
 
 __all__ = [
     "MAX_CELLS", "TIE", "Consensus", "Result", "check_cells", "check_distributions", "check_em",
-    "check_smoothing", "decide", "posterior_found",
+    "check_posterior", "check_smoothing", "decide", "posterior_found",
 ]  # fmt: skip
 
 MAX_CELLS = 2**27  # of the workers' confusion matrices: 1 GB, of which a fit holds four
+PART = 4  # a table of labels that may have a posterior keeps it with this part of its labels
 MIN_ENTRY = 1e-100  # of the smoothing; keeps every entry of a table above the pass's TINY
 TIE = 1e-12  # posteriors closer than this are equal: rounding must not choose a class
 
@@ -159,6 +160,25 @@ def check_cells(n_workers: int, n_answers: int, n_truths: int) -> None:
             f"confusion matrices must have at most {MAX_CELLS:,} cells in all, got {cells:,} of "
             f"{n_workers:,} workers, {n_answers:,} answers and {n_truths:,} truths; the aggregators of "
             "quality.many_classes need none",
+            column="classes",
+        )
+
+
+def check_posterior(labels: CrowdLabels) -> None:
+    """Raise LabelError where a posterior of all tasks would be huge and nearly empty.
+
+    What :func:`~quality.labels.check_table` lets pass does so here with a fourth of its labels: they may be
+    held out, or of workers who are left out.
+
+    >>> from quality import encode
+    >>> check_posterior(encode(["ann", "bob"], [1, 1], ["no", "yes"]))
+    """
+    n_tasks, n_classes, n_labels = labels.n_tasks, labels.n_classes, labels.n_labels
+    if not fits_table(n_tasks, n_classes, PART * n_labels):
+        raise LabelError(
+            f"tasks times classes must be at most {MAX_CELLS:,}, or some hundreds for each label, got "
+            f"{n_tasks:,} tasks and {n_classes:,} classes with {n_labels:,} labels; the aggregators of "
+            "quality.many_classes need no table of them",
             column="classes",
         )
 

@@ -361,7 +361,8 @@ def start_from(
     Notes
     -----
     **Guarantees.** A worker without labels is left out. Numbers above zero and below 1e-150, such as the
-    prior of a class that dies out, become 1e-150.
+    prior of a class that dies out, become 1e-150. A class whose prior has fallen to 0, which takes hundreds
+    of iterations, is not known, as is one without labels: it starts as under the majority vote.
 
     Examples
     --------

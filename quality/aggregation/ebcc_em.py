@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int, Int16, Int32, Int64
 from scipy.special import digamma, gammaln
 
-from quality.aggregation.consensus import Result, check_cells, check_em, decide
+from quality.aggregation.consensus import Result, check_cells, check_em, check_posterior, decide
 from quality.aggregation.em import Share, Stop
 from quality.aggregation.passes import (
     LANES,
@@ -121,8 +121,8 @@ def ebcc(
     **Guarantees.** One subtype is Dawid–Skene with Dirichlet priors. A subtype that has less than a
     billionth of a task stays empty. The same generator gives the same bytes, on any number of threads.
 
-    **Limits.** The draws belong to tasks in the order of their codes, so renaming tasks may lead to
-    another of several optima.
+    **Limits.** The draws belong to tasks and to the classes of each in the order of their codes, so
+    renaming tasks or classes may lead to another of several optima.
 
     **Cost.** That of :func:`~quality.dawid_skene` with ``classes * subtypes`` truths, in time and in
     memory, and the digamma function of as many numbers as its table has, which has no rows for labels that a
@@ -150,6 +150,7 @@ def ebcc(
             raise ValueError(f"{name} must be > 0 and finite, got {name}={value}")
     labels = labels.merge_workers(groups)
     check_cells(labels.n_workers, labels.n_classes, labels.n_classes * n_subtypes)
+    check_posterior(labels)
     model = _Model.of(labels, n_subtypes, right_prior, wrong_prior)
     room = _Room.of(model)
 

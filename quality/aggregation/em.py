@@ -30,7 +30,7 @@ from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from jaxtyping import Float64, Int, Int16, Int64, Shaped
 
-from quality.aggregation.consensus import check_cells, check_em
+from quality.aggregation.consensus import check_cells, check_em, check_posterior
 from quality.aggregation.passes import (
     UNROLLED,
     coin_pass,
@@ -306,6 +306,7 @@ def fit_table(
     labels = near.labels
     check_em(max_iter, tol, threads)
     check_cells(labels.n_workers, labels.n_classes, labels.n_classes)
+    check_posterior(labels)
     known = None if start is None else start.matched(labels.workers, labels.classes)
     true = near_gold(near, gold)
     with passes_over(labels, true, threads, coins=coins) as passes:

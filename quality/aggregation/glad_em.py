@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float64, Int, Int16, Int64
 
-from quality.aggregation.consensus import Result, check_em, decide
+from quality.aggregation.consensus import Result, check_em, check_posterior, decide
 from quality.aggregation.em import Stop
 from quality.aggregation.majority import majority_vote
 from quality.argument_types import check_arguments
@@ -114,6 +114,7 @@ def glad(
     True
     """
     check_em(max_iter, tol, threads)
+    check_posterior(labels)
     tell = counter(progress, "GLAD", max_iter)
     labels = labels.merge_workers(groups)
     posterior = majority_vote(labels).posterior.copy()

@@ -27,7 +27,7 @@ from functools import partial
 import numpy as np
 from jaxtyping import Bool, Float64, Int, Int16
 
-from quality.aggregation.consensus import Result, check_em, decide
+from quality.aggregation.consensus import Result, check_cells, check_em, check_posterior, decide
 from quality.aggregation.em import (
     EMFit,
     EMStart,
@@ -152,6 +152,8 @@ def hierarchical_dawid_skene(
     """
     check_em(max_iter, tol, threads)
     check_shared_prior(anchor, most_strength)
+    check_cells(labels.n_workers, labels.n_classes, labels.n_classes)
+    check_posterior(labels)
     near = by_votes(labels.merge_workers(groups))
     known = None if start is None else start.matched(near.labels.workers, labels.classes)
     with passes_over(near.labels, near_gold(near, gold), threads) as passes:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float64, Int, Int16, Int32, Int64
 
-from quality.aggregation.consensus import Result, check_em, decide
+from quality.aggregation.consensus import Result, check_em, check_posterior, decide
 from quality.aggregation.passes import PUT
 from quality.argument_types import check_arguments
 from quality.labels import CrowdLabels, bring_near
@@ -139,6 +139,7 @@ def pass_messages(
     `what` names the work to `progress`.
     """
     check_em(max_iter, tol, threads)
+    check_posterior(labels)
     n_classes = labels.n_classes
     first = rng.normal(1.0, 1.0, size=labels.n_labels)
     near = bring_near(labels)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int, Int16, Int32, Int64
 
-from quality.aggregation.consensus import Result, decide
+from quality.aggregation.consensus import Result, check_posterior, decide
 from quality.argument_types import check_arguments
 from quality.labels import CrowdLabels, voters
 from quality.parallel import kernel
@@ -59,6 +59,8 @@ def majority_vote(
     ------
     ValueError
         If `groups` is not one code per worker.
+    LabelError
+        If tasks times classes would be a huge and nearly empty table, as for every aggregator here.
 
     Notes
     -----
@@ -75,6 +77,7 @@ def majority_vote(
     >>> labels.classes[vote.label]
     array(['no', 'yes'], dtype='<U3')
     """
+    check_posterior(labels)
     labels = labels.merge_workers(groups)
     posterior = np.zeros((labels.n_tasks, labels.n_classes))
     _count_shares(labels.task_start, labels.label, posterior)
@@ -151,6 +154,7 @@ def weighted_majority(
     array(['yes'], dtype='<U3')
     """
     check_weight(labels, weight)
+    check_posterior(labels)
     if groups is not None:
         labels = labels.keep_workers(weight > 0).merge_workers(
             groups

@@ -18,15 +18,17 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int, Int16
 from scipy.sparse import csr_array
 
-from quality.aggregation.consensus import Result, check_em, decide
+from quality.aggregation.consensus import Result, check_em, check_posterior, decide
 from quality.argument_types import check_arguments
-from quality.labels import CrowdLabels, name_classes, of_voters
+from quality.labels import CrowdLabels, LabelError, name_classes, of_voters
 from quality.parallel import Progress, counter, kernel
 
 __all__ = ["Mmsr", "fit_skills", "mmsr", "skill_log_odds"]
 
 PACK = 2.0**26  # tasks in common and labels in common, as one number
+MAX_PAIRS = 2**26  # of workers who share a task: about 10 GB if all that are possible do
 LEAST = 0.05  # a partner's skill: what she says is divided by it
+EQUAL = 1e-9  # numbers closer than this part of them are equal: rounding must not settle who is left out
 MAX_TURNS = 100  # of signs, which settle or swing between two states within a few dozen
 
 
@@ -101,12 +103,15 @@ def mmsr(
     ------
     ValueError
         If a parameter is out of its range.
+    LabelError
+        If more than 67 million pairs of workers may share a task.
 
     Notes
     -----
     **Guarantees.** The posterior is Bayes' rule applied to the skills, moved inside their range by
     one over the square root of the number of tasks with labels. A worker who shares no task with anybody has
-    the median skill. The result is the same bytes on every run.
+    the median skill. Renaming workers, tasks or classes renames the result. The result is the same
+    bytes on every run.
 
     **Limits.** Skills are of absolute value at least 0.05 where they divide. More adversaries than
     `trim` of a worker's partners spoil her skill.
@@ -129,6 +134,7 @@ def mmsr(
     True
     """
     check_em(max_iter, tol, threads)
+    check_posterior(labels)
     labels = labels.merge_workers(groups)
     tell = counter(progress, "M-MSR", max_iter)
     skill, n_iter, converged = fit_skills(labels, max_iter=max_iter, tol=tol, trim=trim, tell=tell)
@@ -166,6 +172,14 @@ def fit_skills(
 def _pairs(labels: CrowdLabels) -> _Pairs:
     """Return the agreement beyond chance of every two workers who share a task."""
     one, n_workers, n_classes = np.ones(labels.n_labels), labels.n_workers, labels.n_classes
+    n_labels = np.diff(labels.task_start)
+    most = min(n_workers * (n_workers - 1), int((n_labels * (n_labels - 1)).sum())) // 2
+    if most > MAX_PAIRS:
+        raise LabelError(
+            f"M-MSR compares at most {MAX_PAIRS:,} pairs of workers who share a task, got up to "
+            f"{most:,} of {n_workers:,} workers: keep part of the workers, or take another aggregator",
+            column="worker",
+        )
     named = name_classes(labels)  # a column for each class of each task would be too many
     tasks = csr_array((one, (labels.worker, labels.task)), shape=(n_workers, labels.n_tasks))
     same = csr_array((one, (labels.worker, named.entry)), shape=(n_workers, len(named.code)))
@@ -181,6 +195,18 @@ def _pairs(labels: CrowdLabels) -> _Pairs:
 
 
 @kernel
+def _equals(value: Float64[np.ndarray, " values"], place: int) -> tuple[float, float, int, int]:
+    """Return from where to where values equal the one in this place by size, how many, and how many below."""
+    middle = np.partition(value, place)[place]
+    lower, upper = middle - EQUAL * middle, middle + EQUAL * middle
+    n_equal = n_below = 0
+    for one in value:
+        n_below += one < lower
+        n_equal += lower <= one <= upper
+    return lower, upper, n_equal, n_below
+
+
+@kernel
 def trimmed_means(
     start: Int[np.ndarray, " bounds"],
     partner: Int[np.ndarray, " pairs"],
@@ -191,8 +217,8 @@ def trimmed_means(
 ) -> Float64[np.ndarray, " workers"]:
     """Return the mean of what each worker's partners imply for her, without the extreme ones.
 
-    The paper's rule: of the extremes only those beyond what is believed of her now. Among equals the
-    first partners are the least.
+    The paper's rule: of the extremes only those beyond what is believed of her now. Of equals at a bound
+    the same part of each is left out: which of them stands first plays no part.
     """
     mean = np.zeros(len(size))
     room = np.empty(np.max(np.diff(start)) if len(size) else 0)
@@ -201,32 +227,29 @@ def trimmed_means(
         implied, n_below, n_above = room[: last - first], 0, 0
         for at in range(first, last):
             value = abs(beyond[at]) / max(size[partner[at]], LEAST)
-            n_below += value < now
-            n_above += value > now
+            n_below += value < now * (1.0 - EQUAL)
+            n_above += value > now * (1.0 + EQUAL)
             implied[at - first] = value
         n_out = int(trim * (last - first))
         n_low, n_high = min(n_out, n_below), min(n_out, n_above)
-        least, most = 0.0, np.inf
-        n_least = n_most = 0  # how many of the least and of the most go
+        least, low, low_part = -np.inf, -np.inf, 1.0
         if n_low > 0:
-            least = np.partition(implied, n_low - 1)[n_low - 1]
-            n_least = n_low - np.sum(implied < least)
+            least, low, n_equal, n_under = _equals(implied, n_low - 1)
+            low_part = 1.0 - (n_low - n_under) / n_equal
+        high, most, high_part = np.inf, np.inf, 1.0
         if n_high > 0:
-            most = np.partition(implied, last - first - n_high)[last - first - n_high]
-            n_most = np.sum(implied == most) - (n_high - np.sum(implied > most))
+            high, most, n_equal, n_under = _equals(implied, last - first - n_high)
+            high_part = 1.0 - (n_high - (last - first - n_under - n_equal)) / n_equal
         total = sums = 0.0
         for at in range(first, last):
             value = implied[at - first]
             if value < least or value > most:
                 continue
-            if n_low > 0 and value == least and n_least > 0:
-                n_least -= 1
-                continue
-            if n_high > 0 and value == most:
-                n_most -= 1
-                if n_most < 0:
-                    continue
             weight = n_common[at] * max(size[partner[at]], LEAST) ** 2
+            if value <= low:
+                weight *= low_part
+            if value >= high:
+                weight *= high_part
             total += weight
             sums += weight * value
         mean[worker] = min(sums / total, 1.0) if total > 0.0 else 0.0
@@ -242,8 +265,9 @@ def _signs(pairs: _Pairs, size: Float64[np.ndarray, " workers"]) -> Float64[np.n
     sign, pull = np.ones(len(size)), pairs.n_common * pairs.beyond
     before = earlier = sign
     for _ in range(MAX_TURNS):
-        sums = np.bincount(pairs.worker, pull * (sign * size)[pairs.partner], len(size))
-        earlier, before, sign = before, sign, np.where(sums < 0, -1.0, 1.0)
+        each = pull * (sign * size)[pairs.partner]
+        sums, whole = (np.bincount(pairs.worker, one, len(size)) for one in (each, np.abs(each)))
+        earlier, before, sign = before, sign, np.where(sums < -EQUAL * whole, -1.0, 1.0)
         if np.array_equal(sign, before) or np.array_equal(sign, earlier):
             break
     signs: np.ndarray = np.maximum(sign, before)

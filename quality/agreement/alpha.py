@@ -34,6 +34,9 @@ __all__ = [
 ]
 
 
+ROUNDING = 1e-14  # of a task's squares: less than this may be the difference of equal ones
+
+
 @check_arguments
 def alpha_interval(
     labels: CrowdLabels,
@@ -74,7 +77,9 @@ def alpha_interval(
     **Interval.** With eta = log(MSA / MSE) of the one-way analysis of variance that alpha generalises,
     and its jackknife over the tasks, the interval is eta plus and minus t standard errors, turned into
     alpha. The metric is held fixed when a task is left out. It covers the alpha of the population that
-    the tasks were drawn from, with the workers held fixed.
+    the tasks were drawn from, with the workers held fixed. Where hardly any tasks show a disagreement
+    it covers too little: of 30 tasks with two labels, at an alpha of .94, two thirds of the tables have no
+    interval, and those of 95 % of the others cover some 88 %.
 
     **Cost.** Linear in the labels, for every metric.
 
@@ -123,7 +128,8 @@ def alpha_by_class(
     -----
     **Guarantees.** With two classes both are the alpha of the whole.
 
-    **Cost.** Linear in the labels, for every class.
+    **Cost.** Sorting of the labels; for every class, its own labels and the different numbers of labels
+    that tasks have.
 
     Examples
     --------
@@ -133,7 +139,6 @@ def alpha_by_class(
     [1.0, -0.17, -0.17]
     """
     check_level(level)
-    tasks = np.flatnonzero(np.diff(labels.task_start))
     asked = np.arange(labels.n_classes) if codes is None else codes
     if not (asked.dtype.kind in "iu" and asked.ndim == 1):
         raise ValueError(
@@ -143,10 +148,52 @@ def alpha_by_class(
         raise ValueError(
             f"codes must be of classes, from 0 to {labels.n_classes - 1}, got {asked.min()} to {asked.max()}"
         )
-    # of two values the squared difference says whether they differ
-    ones = ((np.arange(labels.n_classes) == code).astype(np.float64) for code in asked)
-    given = _given_in_all(labels, tasks)
-    return tuple(_alpha(labels, tasks, given, "interval", one, level, "nominal") for one in ones)
+    kinds, n_of_tasks = _kinds_of_tasks(labels)
+    ends = np.searchsorted(kinds[:, 0], np.stack([asked, asked + 1]))
+    some = (kinds[first:last, 1:] for first, last in ends.T)
+    return tuple(_alpha_of_class(one, *n_of_tasks, level) for one in some)
+
+
+def _kinds_of_tasks(
+    labels: CrowdLabels,
+) -> tuple[Int64[np.ndarray, "kinds 4"], tuple[np.ndarray, np.ndarray]]:
+    """Return class, labels, labels of the class, and tasks like that, for tasks that have labels of a class.
+
+    Besides, the different numbers of labels that tasks have, and how many tasks have each.
+    """
+    n_labels = np.diff(labels.task_start)
+    cell, count = np.unique(
+        labels.task.astype(np.int64) * labels.n_classes + labels.label, return_counts=True
+    )
+    task, code = np.divmod(cell, max(labels.n_classes, 1))
+    columns = np.column_stack([code, n_labels[task], count])
+    columns = columns[np.lexsort(columns.T[::-1])]
+    first = np.flatnonzero(np.diff(columns, axis=0, prepend=-1).any(axis=1))
+    times = np.diff(first, append=len(columns))
+    n_of_tasks = np.unique(n_labels[n_labels > 0], return_counts=True)
+    return np.column_stack([columns[first], times]), n_of_tasks
+
+
+def _alpha_of_class(
+    kinds: Int64[np.ndarray, "kinds 3"],
+    n_labels: Int64[np.ndarray, " numbers"],
+    n_tasks: Int64[np.ndarray, " numbers"],
+    level: float,
+) -> Alpha:
+    """Return alpha of a class against all others, from what :func:`_kinds_of_tasks` returns."""
+    n_with, mine, times = kinds.T.astype(np.float64)
+    without = n_tasks - np.bincount(np.searchsorted(n_labels, n_with), times, len(n_labels))
+    n = np.concatenate([n_with, n_labels.astype(np.float64)])
+    mine = np.concatenate([mine, np.zeros(len(n_labels))])
+    times = np.concatenate([times, without])
+    n, mine, times = (column[times > 0] for column in (n, mine, times))
+    rest = n - mine
+    # labels of the class and of others, of all tasks and of those with two labels or more
+    given, others, paired, apart = (
+        float((times * column)[n > least].sum()) for least in (0, 1) for column in (mine, rest)
+    )
+    touching = mine * (others - rest) + rest * (given - mine) + mine * rest
+    return alpha_of_distances(n, mine * rest, touching, paired * apart, level, "nominal", times)
 
 
 @check_arguments
@@ -443,7 +490,8 @@ def _apart(
         within = (mine.n * (mine.n - 1) - mine.same) / 2
         across = mine.n * (given.sum() - mine.n) - (mine.weight - mine.same - mine.n)
         return within, within + across
-    within = np.maximum(mine.n * mine.square - mine.weight**2, 0)
+    within = mine.n * mine.square - mine.weight**2
+    within[within <= ROUNDING * mine.n * mine.square] = 0.0  # the labels of such a task are equal
     across = (given.sum() - mine.n) * mine.square + mine.n * (given @ place**2 - mine.square)
     across -= 2 * mine.weight * (given @ place - mine.weight)
     return within, within + across

@@ -70,6 +70,7 @@ def alpha_of_distances(
     expected: float,
     level: float,
     metric: Metric | SetMetric,
+    times: Float64[np.ndarray, " tasks"] | None = None,
 ) -> Alpha:
     """Return alpha with its interval from distances that were added up, whatever the labels are.
 
@@ -85,38 +86,43 @@ def alpha_of_distances(
         The same over all pairs of labels on tasks that have two.
     level, metric
         Of the interval, in (0, 1), and for the result.
+    times
+        How many tasks there are of each kind, where those that are alike stand once; one of each if None.
     """
+    times = np.ones(len(n)) if times is None else times
     paired = n > 1
     error = np.zeros(len(n))
     error[paired] = within[paired] / (n[paired] - 1)
-    n_labels = n[paired].sum()
+    n_labels = (times * n)[paired].sum()
     value = float("nan")
     if expected > 1e-12 * n_labels:
-        value = float(1 - (n_labels - 1) * error.sum() / expected)
-    unbiased, lower, upper = _hughes(n, error, touching, level)
-    return Alpha(value, unbiased, lower, upper, level, metric, len(n), int(n_labels))
+        value = float(1 - (n_labels - 1) * (times * error).sum() / expected)
+    unbiased, lower, upper = _hughes(n, error, touching, times, level)
+    return Alpha(value, unbiased, lower, upper, level, metric, int(times.sum()), int(n_labels))
 
 
 def _hughes(
     n: Float64[np.ndarray, " tasks"],
     error: Float64[np.ndarray, " tasks"],
     touching: Float64[np.ndarray, " tasks"],
+    times: Float64[np.ndarray, " tasks"],
     level: float,
 ) -> tuple[float, float, float]:
     """Return Hughes' estimate and interval from each task's labels, error, and distances to all labels."""
     undefined = float("nan"), float("nan"), float("nan")
-    a, total = len(n), n.sum()
+    a, total = int(times.sum()), (times * n).sum()
     if a < 3:
         return undefined
-    n_paired, paired = n[n > 1].sum(), np.where(n > 1, n, 0.0)
+    paired = np.where(n > 1, n, 0.0)
+    n_paired, n_wrong = (times * paired).sum(), (times * error).sum()
     # a pair across two tasks is counted at both, one within a task once
     within = error * np.maximum(n - 1, 0)
-    all_pairs = (touching.sum() + within.sum()) / 2
-    mean_n = (total - (n**2).sum() / total) / (a - 1)
+    all_pairs = ((times * touching).sum() + (times * within).sum()) / 2
+    mean_n = (total - (times * n**2).sum() / total) / (a - 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         whole = _log_ratio(
             np.array([all_pairs]),
-            np.array([error.sum()]),
+            np.array([n_wrong]),
             np.array([n_paired]),
             np.array([total]),
             a,
@@ -124,7 +130,7 @@ def _hughes(
         eta = float(whole[0])
         left = _log_ratio(
             all_pairs - touching,
-            error.sum() - error,
+            n_wrong - error,
             n_paired - paired,
             total - n,
             a - 1,
@@ -137,7 +143,8 @@ def _hughes(
     pseudo = a * eta - (a - 1) * left
     if not np.isfinite(pseudo).all():
         return unbiased, float("nan"), float("nan")
-    reach = float(stdtrit(a - 1, (1 + level) / 2)) * math.sqrt(pseudo.var(ddof=1) / a)
+    spread = times * (pseudo - (times * pseudo).sum() / a) ** 2
+    reach = float(stdtrit(a - 1, (1 + level) / 2)) * math.sqrt(spread.sum() / (a - 1) / a)
     return unbiased, _alpha_of(eta - reach, mean_n), _alpha_of(eta + reach, mean_n)
 
 

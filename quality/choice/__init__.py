@@ -1,8 +1,8 @@
-"""Choice: which aggregators to believe, settled by the labels alone.
+"""Choice among aggregators, by the labels alone.
 
 * :func:`auto`: several aggregators pooled by how well they predict labels held out from them.
-* :func:`auto_by_shards`: the same of a table in shards.
-* :func:`auto_of_named`: the same of those that can do with very many classes.
+* :func:`auto_by_shards`: the same for a table in shards.
+* :func:`auto_of_named`: the same for very many classes, with the aggregators that can handle them.
 
 >>> from quality import encode
 >>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("aabbba"))

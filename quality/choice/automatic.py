@@ -57,13 +57,14 @@ Fitted = TypeVar("Fitted")
 
 ENOUGH = 30_000  # held-out labels: more of them change no choice
 MIN_WEIGHT = 1e-6  # of a candidate in the pool: it may still break ties
-SOON: Mapping[str, float | int] = MappingProxyType({"tol": 1e-4})  # nats a label that a pass gains
-FAR, FAR_ERRORS = 0.005, 10.0  # nats a held-out label, fifty such passes, and standard errors
+# a first look ends at a pass that gains less, in nats a label
+SOON: Mapping[str, float | int] = MappingProxyType({"tol": 1e-4})
+FAR, FAR_ERRORS = 0.005, 10.0  # nats a held-out label (fifty such passes), and standard errors
 
 
 @dataclass(frozen=True, slots=True)
 class InPasses(Generic[Fitted]):
-    """A candidate whose `fit` passes over the labels until it settles; `stop`, by name, ends a first look.
+    """A candidate that passes over the labels until it converges; arguments `stop` end its first look.
 
     >>> from quality import encode
     >>> labels = encode(["ann", "bob", "cy"] * 4, sorted([1, 2, 3, 4] * 3), list("aabbbbaabbbb"))
@@ -76,11 +77,11 @@ class InPasses(Generic[Fitted]):
     stop: Mapping[str, float | int] = field(default_factory=lambda: SOON)
 
     def __call__(self, labels: CrowdLabels) -> Fitted:
-        """Return the fit to the end."""
+        """Return the converged fit."""
         return self.fit(labels)
 
     def at_first(self, labels: CrowdLabels) -> Fitted:
-        """Return where the fit stands when its passes gain little."""
+        """Return a rough fit, which ends as `stop` asks."""
         return self.fit(labels, **self.stop)
 
 
@@ -139,8 +140,8 @@ class Auto(Result):
     result
         Its result.
     confusion
-        P(label | truth) of each worker under `posterior`, as ``confusion[worker, truth, label]``, with
-        two labels of the crowd's row beside her own.
+        P(label | truth) of each worker under `posterior`, as ``confusion[worker, truth, label]``, shrunk to
+        the crowd's by two labels a row.
     scores
         One for each candidate, in the order given.
     n_held_out
@@ -169,19 +170,21 @@ def auto(
 ) -> Auto:
     """Pool the aggregators that best predict held-out labels; no gold is used.
 
-    Labels are dealt to folds. Each fold is held out in turn, every candidate is fitted to the rest,
-    and its posterior predicts the labels of the fold by what a label means in that crowd: half by
-    the crowd's confusion matrix under that posterior, half by the crowd's share of right labels
-    alone. A candidate that is `behind` the best by z standard errors has a weight in proportion to
-    exp(-z**2 / 2), and the result is the mean of the posteriors by weight. A large table needs fewer
-    folds: once `enough` labels have been predicted, the rest of the folds settle nothing more. Where one
-    fold is enough, a candidate of :class:`InPasses` is fitted roughly at first, and to the end only if it
-    is not far behind then. The labels of a worker who gives one class alone, more often than one in a
-    hundred would by chance, are fitted to and not predicted: her name predicts them, whatever the truth.
-    Where nothing seems to be learned about workers, the first candidate has nearly all of the weight: the
-    others have theirs times 1 - exp(-z**2 / 2), z being the standard errors by which the best of all
-    candidates' shares of right labels for each worker predict her labels better than the classes' shares do,
-    or than the first candidate's shares do.
+    Labels are dealt to folds. Each fold is held out in turn, every candidate is fitted to the rest, and
+    its posterior predicts the labels of the fold. The prediction is the mean of two: one by the crowd's
+    confusion matrix under that posterior, one by the crowd's share of right labels alone. A candidate
+    that is `behind` the best by z standard errors has a weight in proportion to exp(-z**2 / 2). The
+    result is the mean of the posteriors by weight.
+
+    A large table needs fewer folds: no further one is held out once `enough` labels have been predicted.
+    Where one fold is enough, a candidate of :class:`InPasses` is fitted roughly first, and to the end only
+    if it is not far behind then. Some workers give one class alone, more often than one in a hundred would
+    by chance. Their labels are fitted to and not predicted, as their names predict them whatever the truth.
+
+    Where nothing seems to be learned about workers, the first candidate has nearly all of the weight. Each
+    worker's labels are predicted by her share of right labels under each candidate, and z is the standard
+    errors by which the best candidate predicts better than the classes' shares do, or than the first
+    candidate does, whichever is more. The weights of the others are multiplied by 1 - exp(-z**2 / 2).
 
     Parameters
     ----------
@@ -207,22 +210,22 @@ def auto(
     Notes
     -----
     **Guarantees.** Every label of a task with two or more, by a worker who gives more than one class, is
-    held out once, in a table of up to `enough` of them; where all workers give one class alone, theirs
-    are. Candidates that predict alike weigh alike where workers are known. One that is clearly behind weighs
-    nothing: a weight below a millionth is 0, and so is that of one who is ten standard errors and .005 nats
-    a label behind after a first look, which changed no weight on any of the large crowds tried
-    (``python -m benchmarks.quality.first_looks``). Without tasks of two labels the first candidate is taken.
-    The result is the same on every run: nothing is drawn but what a candidate draws.
+    held out once if these are at most `enough`; if all workers give one class alone, their labels are.
+    Candidates that predict alike weigh alike where workers are known. A candidate that is clearly behind
+    weighs nothing: a weight below a millionth is 0, and so is that of a candidate ten standard errors and
+    .005 nats a label behind after a first look. First looks changed no weight on any of the large crowds
+    tried (``python -m benchmarks.quality.first_looks``). Without tasks of two labels the first candidate is
+    taken. The result is the same on every run if the candidates' are.
 
-    **Limits.** Predicting labels is not knowing the truth. What a worker is like plays no part in
-    the prediction, and half of it takes labels at their word, because a fit that knows her, or that
-    lets a class drift, predicts the errors that a crowd shares; workers who copy each other are
+    **Limits.** A candidate that predicts labels best need not know the truth best. The prediction ignores
+    how single workers err, and half of it trusts every label alike, because a fit that models a worker, or
+    lets a class drift, also predicts the errors that a crowd shares. Workers who copy each other are
     still believed. Hand over unfiltered labels: Dawid–Skene can use a malicious worker's inverted
     labels. A filter is compared fairly as part of a candidate, ``lambda labels:
     majority_vote(labels.keep_workers(...))``.
 
-    **Cost.** Each candidate once per fold held out, which is one fold of a table of a million labels, where
-    a first look is most of the work; those with a weight once more, on all labels.
+    **Cost.** One fit of each candidate per fold held out, and one more on all labels of each with a weight.
+    A table of a million labels has one fold held out, and its first looks are most of the work.
 
     Examples
     --------
@@ -259,7 +262,7 @@ def auto(
 
 
 def check_choice(candidates: Mapping[str, object], n_folds: int, enough: int) -> None:
-    """Raise ValueError unless there are candidates, two folds or more, and something is held out."""
+    """Raise ValueError unless there are candidates, two folds or more, and a label to hold out."""
     if not candidates:
         raise ValueError("candidates must be one or more aggregators, got none")
     check_folds(n_folds)
@@ -277,9 +280,9 @@ def hold_out(
 ) -> tuple[tuple[Score, ...], int, Callable[[str], object]]:
     """Fit each candidate to the labels without each fold.
 
-    Return scores, the number of labels held out, and what is called before a further fit of a candidate.
-    ``predict(out, fitted)`` returns the log-probability of the labels that are `out`, and of all labels the
-    probability to be right.
+    Return the scores, the number of labels held out, and a function to call before a further fit of a
+    candidate. ``predict(out, fitted)`` returns the log-probability of each label that is `out`, and the
+    probability that each label is right.
     """
     fold = scored_folds(labels, n_folds)
     held = held_of_sizes(np.bincount(fold[fold >= 0]), enough)
@@ -294,7 +297,7 @@ def hold_out(
         counter(progress, f"candidates: {name}", n_fits)(next(begun))
 
     names = tuple(candidates)
-    # summed over a task's held-out labels: by what labels mean, by their workers, and by their classes
+    # sums over a task's held-out labels, predicted by meanings, by workers, and by classes
     log_p, by_worker = np.zeros((2, len(fits), labels.n_tasks))
     by_class = np.zeros(labels.n_tasks)
 
@@ -324,7 +327,7 @@ def hold_out(
 
 
 def contends(behind: float, behind_error: float) -> bool:
-    """Return whether a candidate may still come to the front, from how far it is behind after a first look.
+    """Return whether a candidate may still be the best, from its distance behind after a first look.
 
     >>> contends(0.02, 0.001), contends(0.02, 0.01), contends(0.004, 0.0001)
     (False, True, True)
@@ -335,7 +338,7 @@ def contends(behind: float, behind_error: float) -> bool:
 def _scores(
     names: tuple[str, ...], log_p: Float64[np.ndarray, "candidates tasks"], n_held_out: int
 ) -> tuple[Score, ...]:
-    """Return means per held-out label and weights; errors as if tasks were drawn independently."""
+    """Return means per held-out label and weights; standard errors take tasks as independent."""
     total = log_p.sum(axis=1)
     apart = log_p[np.argmax(total)] - log_p
     return scores_of(names, total, apart.sum(axis=1), (apart**2).sum(axis=1), n_held_out)
@@ -348,7 +351,7 @@ def scores_of(
     squares: Float64[np.ndarray, " candidates"],
     n_held_out: int,
 ) -> tuple[Score, ...]:
-    """Return the scores of log-likelihoods, of how far they are behind the best, and of its squares."""
+    """Return scores, from log-likelihoods, their distances to the best, and sums of squared distances."""
     if not n_held_out:
         nan = np.nan
         return tuple(Score(name, nan, nan, nan, float(name == names[0])) for name in names)
@@ -364,11 +367,11 @@ def sobered(
     ahead: Float64[np.ndarray, "2 candidates"],
     squares: Float64[np.ndarray, "2 candidates"],
 ) -> tuple[Score, ...]:
-    """Return scores of which all but the first weigh less where nothing seems to be learned about workers.
+    """Return scores with less weight on all but the first where nothing seems to be learned about workers.
 
     A candidate that knows workers predicts their labels better than the classes' shares do, or than the
-    first candidate does: `ahead` says by how many nats, `squares` adds up the squares by task. Weights are
-    multiplied by 1 - exp(-z**2 / 2), z being the standard errors by which the best is ahead.
+    first candidate does. `ahead` is by how many nats, and `squares` adds up its squares by task. Weights are
+    multiplied by 1 - exp(-z**2 / 2), where z is the largest of `ahead` in standard errors.
     """
     weight = np.array([score.weight for score in scores])
     if not weight[0]:

@@ -1,4 +1,4 @@
-"""What predicts labels held out: folds of labels, what a label means in a crowd, and what workers are worth.
+"""Predictions of labels held out: folds of labels, the crowd's confusion matrix, and workers' shares right.
 
 >>> from quality import encode, majority_vote
 >>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("aabbba"))
@@ -20,15 +20,15 @@ __all__ = [
     "meanings_of", "predict_held_out", "right_of", "right_shares", "scored_folds",
 ]  # fmt: skip
 
-BY_CHANCE = 0.01  # chance of as many labels of one class, below which a worker gives no other
+BY_CHANCE = 0.01  # a worker gives one class alone if its chance of all her labels is below this
 MAX_FOLDS = 32_767  # a label's fold is a number of 16 bits
 PSEUDO_LABELS = 2.0  # of the crowd's share of right ones, beside each worker's own
 
 
 def scored_folds(labels: CrowdLabels, n_folds: int) -> Int16[np.ndarray, " labels"]:
-    """Return the fold of each label, as `folds` does; -1 also for those of workers who give one class alone.
+    """Return the fold of each label, as `folds` does; -1 also for labels of workers who give one class alone.
 
-    They have their folds where otherwise none would be held out.
+    If no other label could be held out, these keep their folds.
     """
     fold = folds(labels, n_folds)
     scored = (fold >= 0) & ~_constant(labels)[labels.worker]
@@ -53,8 +53,8 @@ def constant_workers(
 ) -> Bool[np.ndarray, " workers"]:
     """Return whether each worker gives one class alone, her `own`, and more often than by chance.
 
-    Her label is known from her name, whatever the truth: a candidate that expects it is no better for it,
-    and majority vote, which where such workers are many is theirs, would expect it best.
+    The label of such a worker is known from her name, whatever the truth, so that predicting it is no merit
+    of a candidate. If such workers are many, they make the majority vote, which would predict it best.
     """
     share = by_class / max(by_class.sum(), 1)
     found: np.ndarray = (n_own == n_labels) & (share[own] ** n_labels < BY_CHANCE)
@@ -62,12 +62,12 @@ def constant_workers(
 
 
 def held_of_sizes(sizes: Int64[np.ndarray, " folds"], enough: int) -> int:
-    """Return how many folds, the first ones, have `enough` labels; all of these sizes if too few."""
+    """Return how many of the first folds have `enough` labels together; all folds if that is too few."""
     return min(int(np.searchsorted(np.cumsum(sizes), enough)) + 1, len(sizes))
 
 
 def check_folds(n_folds: int) -> None:
-    """Raise ValueError unless labels can be dealt to so many folds."""
+    """Raise ValueError unless `n_folds` is from 2 to `MAX_FOLDS`."""
     if not n_folds >= 2:
         raise ValueError(f"n_folds must be >= 2, got n_folds={n_folds}")
     if not n_folds <= MAX_FOLDS:
@@ -77,8 +77,8 @@ def check_folds(n_folds: int) -> None:
 def folds(labels: CrowdLabels, n_folds: int) -> Int16[np.ndarray, " labels"]:
     """Return the fold of each label; -1 for the label of a task that has no other.
 
-    The labels of a task go round the folds, from one that follows the task, so that a worker's are spread
-    over all folds, and a fold has one label in `n_folds` however few a task has: most tasks keep all theirs.
+    The labels of a task go round the folds, beginning with a fold that depends on the task. So a worker's
+    labels are spread over all folds, and each fold has one label in `n_folds`, however few a task has.
     """
     check_folds(n_folds)
     return dealt(labels.task_start, 0, n_folds)
@@ -87,7 +87,7 @@ def folds(labels: CrowdLabels, n_folds: int) -> Int16[np.ndarray, " labels"]:
 def dealt(
     task_start: Int64[np.ndarray, " starts"], first_task: int, n_folds: int
 ) -> Int16[np.ndarray, " labels"]:
-    """Return the fold of each label of neighbouring tasks, the first of which has that code."""
+    """Return the fold of each label of consecutive tasks, the first of which has the code `first_task`."""
     n_labels = np.diff(task_start)
     place = np.arange(task_start[-1]) - np.repeat(task_start[:-1], n_labels)
     task = np.repeat(np.arange(first_task, first_task + len(n_labels)), n_labels)
@@ -112,7 +112,7 @@ def log_chances(
     posterior: Float64[np.ndarray, "tasks classes"],
     meaning: Float64[np.ndarray, "classes classes"],
 ) -> Float64[np.ndarray, " held"]:
-    """Return the log-probability of each label held out, by what a label means."""
+    """Return the log-probability of each label held out, by P(label | truth) in `meaning`."""
     predicted = np.zeros(np.count_nonzero(out))
     by_label = np.ascontiguousarray(meaning.T)
     _predict(task, label, out, np.ascontiguousarray(posterior), by_label, predicted)
@@ -126,8 +126,8 @@ def meanings(
 ) -> tuple[Float64[np.ndarray, "classes classes"], Float64[np.ndarray, "classes classes"]]:
     """Return P(label | truth) of the whole crowd under a posterior, from the labels not held out.
 
-    The first is the crowd's confusion matrix; the second knows its share of right labels alone, and
-    spreads wrong ones evenly.
+    There are two of them. The first is the crowd's confusion matrix. The second has the crowd's share of
+    right labels alone, and spreads wrong ones evenly.
     """
     return meanings_of(answers_given(labels.task, labels.label, out, posterior))
 
@@ -138,7 +138,7 @@ def answers_given(
     out: Bool[np.ndarray, " labels"],
     posterior: Float64[np.ndarray, "tasks classes"],
 ) -> Float64[np.ndarray, "classes classes"]:
-    """Return the expected labels of each class that tasks of each truth have, but for those held out."""
+    """Return the expected number of labels of each class on tasks of each truth, those held out excepted."""
     n_classes = posterior.shape[1]
     given = np.zeros((n_classes, n_classes))
     _add_answers(task, label, out, np.ascontiguousarray(posterior), given)
@@ -148,7 +148,7 @@ def answers_given(
 def meanings_of(
     given: Float64[np.ndarray, "classes classes"],
 ) -> tuple[Float64[np.ndarray, "classes classes"], Float64[np.ndarray, "classes classes"]]:
-    """Return both :func:`meanings` of such sums."""
+    """Return both :func:`meanings`, from the sums of :func:`answers_given`."""
     n_classes = len(given)
     counts = given + 1.0 / n_classes  # a label nobody gives stays possible
     right = np.trace(counts) / counts.sum()
@@ -167,9 +167,9 @@ def right_of(
 def log_by_workers(
     labels: CrowdLabels, out: Bool[np.ndarray, " labels"], right: Float64[np.ndarray, " labels"]
 ) -> Float64[np.ndarray, " held"]:
-    """Return the log-probability of each label held out, by its worker's share of right ones.
+    """Return the log-probability of each label held out, by its worker's share of right labels.
 
-    `right` is the probability of each label to be right; those not held out make her share.
+    `right` is the probability that each label is right; labels not held out make the share.
     """
     kept = ~out
     total = np.bincount(labels.worker[kept], right[kept], labels.n_workers)
@@ -180,21 +180,21 @@ def log_by_workers(
 
 
 def crowd_share(right: float, n_labels: int | np.integer, n_classes: int) -> float:
-    """Return a crowd's share of right labels, of which so many are expected; a wrong one stays possible."""
+    """Return a crowd's share of right labels, from their expected number; a wrong one stays possible."""
     return float((right + 1.0) / (n_labels + n_classes))
 
 
 def right_shares(
     right: Float64[np.ndarray, " workers"], n_labels: Int64[np.ndarray, " workers"], of_all: float
 ) -> Float64[np.ndarray, " workers"]:
-    """Return each worker's share of right labels, two labels of the crowd's share beside her own."""
+    """Return each worker's share of right labels, shrunk to the crowd's by two labels."""
     return np.asarray((right + PSEUDO_LABELS * of_all) / (n_labels + PSEUDO_LABELS))
 
 
 def log_right(
     right: Float64[np.ndarray, " held"], share: Float64[np.ndarray, " held"], n_classes: int
 ) -> Float64[np.ndarray, " held"]:
-    """Return the log-probability of labels right by that chance, of workers of these shares of right ones.
+    """Return labels' log-probability, from P(right) and from their workers' shares of right labels.
 
     Wrong labels are spread evenly over the other classes.
     """
@@ -222,7 +222,7 @@ def _predict(task, label, out, posterior, by_label, predicted) -> None:
 
 @kernel
 def _add_answers(task, label, out, posterior, by_label) -> None:
-    """Add each label that is not held out to its answer, by the chance of each truth."""
+    """Add each label that is not held out to the counts of its class, by the probability of each truth."""
     for row in range(len(label)):
         if out[row]:
             continue

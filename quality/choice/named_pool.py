@@ -48,10 +48,9 @@ class NamedAuto(Result):
     label, tied, chosen, result, scores, n_held_out
         As in :class:`~quality.Auto`.
     reliability
-        P(label = truth) of each worker under `posterior`, with two labels of the crowd's share beside
-        her own.
+        P(label = truth) of each worker under `posterior`, shrunk to the crowd's by two labels.
     left_out
-        The candidates of :func:`~quality.auto` that need more than the classes named.
+        The candidates of :func:`~quality.auto` that need tables of all classes.
     """
 
     posterior: NamedPosterior
@@ -73,23 +72,23 @@ def auto_of_named(
     groups: Int[np.ndarray, " workers"] | None = None,
     progress: Progress | None = None,
 ) -> NamedAuto:
-    """Pool those aggregators that can do with very many classes: :func:`~quality.auto`.
+    """Do what :func:`~quality.auto` does for very many classes, with the aggregators that can handle them.
 
     The candidates are majority vote, weighted majority, one-coin Dawid–Skene and MACE. A label held out
-    is predicted by the crowd's share of right labels alone, wrong ones being spread evenly: there are
-    too few labels of a class to say what else it means.
+    is predicted by the crowd's share of right labels alone, and wrong labels are spread evenly: a class has
+    too few labels for a confusion matrix.
 
     Parameters
     ----------
     labels, n_folds, enough, groups, progress
-        As there, errors included.
+        As for :func:`~quality.auto`, errors included.
 
     Notes
     -----
     **Guarantees.** A candidate that is clearly behind weighs nothing. The same bytes on every run.
 
-    **Cost.** Each candidate once per fold held out, and those with a weight once more; none needs a
-    table of tasks by classes.
+    **Cost.** One fit of each candidate per fold held out, and one more of each with a weight. No table of
+    tasks by classes is needed.
     """
     check_choice(NAMED_CANDIDATES, n_folds, enough)
     labels = labels.merge_workers(groups)
@@ -123,7 +122,7 @@ def _log_chance(
 
 
 def _mixture(parts: list[tuple[float, NamedPosterior]]) -> NamedPosterior:
-    """Return the mean by weight; the classes not named share by the mean of what each believes of them."""
+    """Return the weighted mean; the classes not named share the rest by the mean of the parts' shares."""
     one, total = parts[0][1], sum(weight for weight, _ in parts)
     p = sum((weight * part.p for weight, part in parts), np.zeros(len(one.p))) / total
     rest = sum((weight * part.rest for weight, part in parts), np.zeros(len(one.rest))) / total
@@ -135,7 +134,7 @@ def _mixture(parts: list[tuple[float, NamedPosterior]]) -> NamedPosterior:
 
 
 def _right(labels: CrowdLabels, posterior: NamedPosterior) -> Float64[np.ndarray, " workers"]:
-    """Return each worker's share of right labels, the crowd's beside her own."""
+    """Return each worker's share of right labels, shrunk to the crowd's."""
     p = posterior.p[posterior.named.entry]
     n_labels = np.bincount(labels.worker, minlength=labels.n_workers)
     total = np.bincount(labels.worker, p, labels.n_workers)

@@ -1,4 +1,4 @@
-"""The pool of aggregators, for tables in shards: the same rule, of the candidates that add up over shards.
+"""The pool of aggregators for tables in shards: the same rule, for candidates whose sums add up over shards.
 
 >>> from quality import LocalEngine, cut_labels, encode, regular_assignment, simulate_crowd
 >>> rng = np.random.default_rng(0)
@@ -79,7 +79,7 @@ FITS: Mapping[str, Callable[..., EMFit]] = MappingProxyType(
 
 
 class ShardFit(NamedTuple):
-    """How a candidate finds the posterior of a shard, and from which belief; a vote has no `fit`."""
+    """A candidate's posterior of a shard, the belief behind it, and its fit; votes have no fit."""
 
     posterior: Posterior
     belief: Any
@@ -88,9 +88,9 @@ class ShardFit(NamedTuple):
 
 @runtime_checkable
 class Fitter(Protocol):
-    """What fits a candidate, whose name it gets, to an engine without a fold, -1 for none.
+    """A function that fits the candidate of a name to an engine without one fold, or without none for -1.
 
-    At first until it settles roughly; later it goes on from the fit that a first look `begun`.
+    A first look ends when the fit has roughly converged; a later call goes on from `begun`, its fit.
     """
 
     def __call__(
@@ -107,7 +107,7 @@ class AutoByShards:
     chosen
         The name of the candidate with the largest weight.
     fits
-        Of the candidates with a weight, fitted to all labels.
+        Fits to all labels of the candidates with a weight.
     scores
         One for each candidate.
     n_held_out
@@ -144,7 +144,7 @@ def fit_by_shards(
     name
         One of :data:`SHARDED`.
     at_first
-        Whether a first look is enough, of a candidate in passes.
+        Whether a first look is enough, for candidates in passes.
     begun, after
         As for :func:`~quality.dawid_skene_by_shards`; votes make no use of them.
     """
@@ -159,7 +159,7 @@ def fit_by_shards(
 def _fit_only(
     engine: Engine, name: str, fold: int, *, at_first: bool, begun: EMFit | None
 ) -> ShardFit:
-    """Return a fit of which nothing is kept."""
+    """Return a fit that nobody keeps for later calls."""
     return fit_by_shards(engine, name, at_first=at_first, begun=begun)
 
 
@@ -175,15 +175,15 @@ def auto_by_shards(
     n_folds, enough
         As for :func:`~quality.auto`, errors included.
     fit
-        Called for a :func:`fit_by_shards`: one that keeps what it has found need not find it twice.
+        Called in place of :func:`fit_by_shards`; it may keep fits and return them again.
 
     Notes
     -----
-    **Guarantees.** Scores, weights and posterior are those of :func:`~quality.auto` of the whole table with
-    these candidates, up to the rounding of sums in another order. So they are those of its own
-    candidates wherever message passing (KOS), whose messages do not add up over shards, has no weight.
+    **Guarantees.** Scores, weights and posterior are those of :func:`~quality.auto` on the whole table with
+    these candidates, up to the rounding of sums in another order. `auto` with its own candidates gives the
+    same wherever message passing (KOS), whose messages do not add up over shards, has no weight.
 
-    **Cost.** That of the candidates' fits, and two passes over the shards for each.
+    **Cost.** The candidates' fits, and two passes over the shards for each.
 
     Examples
     --------
@@ -250,7 +250,7 @@ def auto_result(
 
 
 class Dealing(NamedTuple):
-    """How labels go to folds: how many these are, and whose labels are in none."""
+    """The number of folds, and the workers whose labels are in none."""
 
     n_folds: int
     unscored: Bool[np.ndarray, " workers"]
@@ -277,8 +277,8 @@ def _dealing(engine: Engine, n_folds: int) -> tuple[Dealing, Int64[np.ndarray, "
 class Predicting(NamedTuple):
     """How a candidate predicts a shard's labels held out.
 
-    Its posterior there is ``posterior(shard, belief)``; `meaning` is what a label means, `share` each
-    worker's of right labels.
+    Its posterior there is ``posterior(shard, belief)``; `meaning` is P(label | truth), and `share` is each
+    worker's share of right labels.
     """
 
     posterior: Posterior
@@ -325,7 +325,7 @@ def _posterior_of_pool(
 
 
 def _task_of(shard: LabelShard) -> Int32[np.ndarray, " labels"]:
-    """Return the place of each label's task, as the kernels take it."""
+    """Return the place of each label's task, in the type that the kernels take."""
     task: np.ndarray = shard.task.astype(np.int32)
     task.setflags(write=False)
     return task
@@ -355,7 +355,7 @@ def _without_fold(shard: LabelShard, fold: int, dealing: Dealing) -> LabelShard:
 
 
 def _answers_given(shard: LabelShard, asked: tuple[Posterior, Any]) -> Sums:
-    """Return what a shard adds to :func:`answers_given`, and each worker's right labels and labels."""
+    """Return what a shard adds to :func:`answers_given`, and each worker's right labels and labels in all."""
     posterior, belief = asked
     nobody = np.zeros(shard.n_labels, dtype=np.bool_)
     believed = _read_only(posterior(shard, belief))
@@ -391,11 +391,11 @@ def _predicted(
 ) -> Sums:
     """Return sums of the held-out labels' log-likelihoods, of their differences, and of these squared.
 
-    The last two are of what :func:`sobered` asks for.
+    The last two sums are those that :func:`sobered` needs.
     """
     dealing, by_fold, of_classes = asked
     fold, task = dealing.fold(shard), _task_of(shard)
-    # summed over a task's held-out labels
+    # sums over a task's held-out labels
     log_p, by_worker = np.zeros((2, len(by_fold[0]), shard.n_tasks))
     by_class = np.zeros(shard.n_tasks)
     for number, candidates in enumerate(by_fold):

@@ -135,7 +135,9 @@ def crowd_bradley_terry(
     **Limits.** The variance of the scores is learned, with a prior that counts as two items whose scores
     have a variance of 2: without it few comparisons may leave next to nothing, and intervals that are too
     narrow. Of few items that are much farther apart, from few comparisons, intervals cover too little: of
-    six with a standard deviation of 2, from thirty comparisons, those of 95 % cover some 90 %.
+    six with a standard deviation of 2, from thirty comparisons, those of 95 % cover some 90 % if all workers
+    judge alike, and some 80 % if there are five or more who differ (discriminations with a standard deviation
+    of 0.6). From two hundred comparisons by three of these they hold.
 
     **Cost.** Two passes over the comparisons and a solution of items x items equations per iteration.
 

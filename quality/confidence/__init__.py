@@ -2,7 +2,7 @@
 
 :func:`calibrate` takes labels and the posterior of any aggregator; for tables in shards there are
 :func:`support_by_shards` and :func:`calibrate_support`. :func:`reliability` compares any confidence
-with what turned out right.
+with gold.
 
 >>> from quality import encode, majority_vote
 >>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("xxxyyx"))

@@ -6,11 +6,11 @@
 >>> posterior.max(axis=1).round(2), calibrate(labels, posterior).confidence.round(2)
 (array([1., 1.]), array([0.93, 0.83]))
 
-A logistic regression of *right* on three things that speak for a label: the logarithm of the model's
+A logistic regression predicts whether a label is right from three numbers: the logarithm of the model's
 odds, the votes, and how far errors are shared in this crowd. Without gold its coefficients are those of
-many crowds whose truth is known (:data:`PRIOR`), and it counts as far as votes are more alike than
-chance makes them (:func:`~quality.agreement.beyond_chance`); gold moves them as far as it is evidence,
-and then no more levels of confidence are given than it can check.
+many crowds whose truth is known (:data:`PRIOR`), and its weight is how far votes are more alike than by
+chance (:func:`~quality.agreement.beyond_chance`). Gold updates the coefficients, and confidence is then
+given in no more levels than so much gold can check.
 """
 
 from collections.abc import Iterator
@@ -37,22 +37,22 @@ __all__ = [
     "design", "most_likely",
 ]  # fmt: skip
 
-MIN_GOLD = 20  # gold tasks with labels from which on they are fitted to
+MIN_GOLD = 20  # gold tasks with labels, at least, for a fit to gold
 N_FOLDS = 5
 NEWTON_STEPS = 50
 LEAST = 1e-9
-FIXED = 1e-3  # standard deviation of a coefficient of which one crowd's gold can tell nothing
+FIXED = 1e-3  # standard deviation of a coefficient about which one crowd's gold has no evidence
 MAX_SURE = 0.97  # of the model's own confidence in the mixture: one error must not rule it out
-AT_ONCE = 2**20  # tasks that are gone through together
+AT_ONCE = 2**20  # tasks in one pass of the loop
 EVERY = slice(None)
 CAUTION = 0.5  # power of the predictive likelihoods that weigh the candidates
 
 
 @dataclass(frozen=True, slots=True)
 class RightnessPrior:
-    """Coefficients of the log-odds that a label of a crowd that knows something is right.
+    """Coefficients of the log-odds that a label is right, in crowds that know something.
 
-    And how far such crowds differ in them.
+    The spreads are how far such crowds differ in them.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class RightnessPrior:
         return np.array([self.intercept, self.odds, self.votes, self.shared])
 
 
-# of four aggregators on 21 public sets, every set weighing alike: benchmarks/quality/calibration.py
+# fitted to four aggregators on 21 public sets of equal weight: benchmarks/quality/calibration.py
 PRIOR = RightnessPrior(intercept=0.97, odds=0.32, votes=0.95, shared=-3.51)
 
 
@@ -98,22 +98,22 @@ class CalibratedConfidence:
     confidence
         Probability that it is right.
     model
-        Its posterior: the same probability in the model's own eyes.
+        The label's probability in the posterior: the model's own confidence.
     evidence
-        "gold" if gold tasks were fitted to, "labels" if there were fewer than 20.
+        "gold" if the fit used gold tasks, "labels" if there were fewer than 20.
     n_gold
-        Gold tasks that were fitted to.
+        Gold tasks in the fit.
     weights
         Shares in the result of the confidence by labels alone, of the model's own, of the regression fitted
-        to gold, and of that with a constant for each class.
+        to gold, and of that regression with a constant for each class.
     shared
         How far errors are shared in this crowd: see :class:`~quality.confidence.Support`.
     beyond_chance
         Weight of the regression in the confidence by labels alone, in [0, 1]; a guess has the rest. It is
-        given as 1 where gold was fitted to.
+        1 if the fit used gold.
     levels
-        What the confidence of a task without gold can be, ascending; none where no gold was fitted to, or
-        no levels were asked for.
+        Values that the confidence of a task without gold can take, ascending; none if the fit used no gold,
+        or no levels were asked for.
     before, after
         Reliability on the gold tasks of `model` and of `confidence`, with at least 20 of them.
     """
@@ -145,7 +145,7 @@ class CalibratedConfidence:
 
     @property
     def hardly_known(self) -> bool:
-        """Whether a guess has the larger part of it: votes are hardly more alike than by chance."""
+        """Whether a guess has more than half of the weight: votes are hardly more alike than by chance."""
         return self.beyond_chance < 0.5
 
     @overload
@@ -185,12 +185,12 @@ def _believe(
     label: Int16[np.ndarray, " tasks"],
     confidence: Float64[np.ndarray, " tasks"],
 ) -> None:
-    """Put the confidence in the label, in place; what is left to 1 the others share as they did."""
+    """Write the confidence to the label's class, in place; the other classes keep their ratios."""
     place = label[:, np.newaxis].astype(np.int64)
     np.put_along_axis(posterior, place, 0.0, axis=1)
     total = posterior.sum(axis=1, keepdims=True)
     none = np.flatnonzero(~(total[:, 0] > 0))
-    posterior[none], total[none] = 1.0, max(posterior.shape[1] - 1, 1)  # evenly
+    posterior[none], total[none] = 1.0, max(posterior.shape[1] - 1, 1)  # equal ratios
     posterior[none, place[none, 0]] = 0.0
     posterior /= total
     posterior *= 1.0 - confidence[:, np.newaxis]
@@ -210,12 +210,12 @@ def calibrate(
 ) -> CalibratedConfidence:
     """Find how far each consensus label can be believed; the posterior stays as it is.
 
-    By labels alone the regression's coefficients are those of `prior`, and it is mixed with a guess, right as
-    often as votes are for the label's class; the guess weighs more as votes agree less beyond chance. With
-    at least 20 gold tasks this confidence, the model's own, the regression fitted to gold, and that with a
-    constant for each class are mixed by how well each predicts gold tasks left out. The mixture is given
-    in a few levels: gold tasks part into those nearest to each other in it, as many parts as the cube
-    root of their number, and each task has the mean of the part next to it.
+    By labels alone the regression has the coefficients of `prior`. It is mixed with a guess, which is right
+    as often as votes are for the label's class, and weighs more as votes agree less beyond chance. With at
+    least 20 gold tasks four candidates are mixed: this confidence, the model's own, the regression fitted to
+    gold, and that with a constant for each class. They weigh by how well each predicts gold tasks left out.
+    The mixture is given in levels. Gold tasks are divided by their value of it into as many parts as the
+    cube root of their number, and each task has the mean of the nearest part.
 
     Parameters
     ----------
@@ -228,7 +228,7 @@ def calibrate(
     groups
         As for :func:`~quality.dawid_skene`: a group has one vote a task.
     prior
-        What is known of crowds before gold.
+        Coefficients before gold.
     in_levels
         Whether confidence fitted to gold is given in levels; else it differs from task to task.
 
@@ -239,24 +239,22 @@ def calibrate(
 
     Notes
     -----
-    **Guarantees.** The confidence of a gold task does not depend on its own truth: it is made by the fit
-    to other gold tasks. Counted confidence by confidence, levels do not raise the calibration error
-    of the tasks that they are made from, for errors of the tasks of one level can only cancel; counted in
-    bins of equal width they may. A task without labels, and every task
-    of a table of one class, keeps the model's. The label is the posterior's. The same bytes on every run.
-    Without gold a crowd whose votes are alike as by chance, or less, is believed as a guess is: at the
-    share of votes for the class.
+    **Guarantees.** The confidence of a gold task does not depend on its own truth: it comes from the fit
+    to other gold tasks. With a bin for each confidence, levels do not raise the calibration error of the
+    tasks that they are made from, since errors within a level can only cancel; with bins of equal width
+    they may. A task without labels, and every task of a table of one class, keeps the model's confidence.
+    The label is the posterior's. The same bytes on every run. Without gold, a crowd whose votes are no more
+    alike than by chance has the confidence of a guess: the share of votes for the class.
 
-    **Limits.** Gold must be drawn from the tasks at random: gold that was chosen for being hard or
-    easy moves everything. Without gold a crowd that knows something is taken for one among the public
-    ones that the prior was made from, so that workers whose errors are independent, as few are, are
-    believed too little, and guessers are taken to guess classes as often as they are
-    true; who knows among them is found on one half of the tasks for the other, those of even and of odd
-    codes, so that where votes are hardly alike other names of the tasks move its mean, by up to .1;
-    nothing in labels shows that a whole crowd errs alike, nor do labels held out, which common
-    errors predict as well as truth does. Gold also cannot tell tasks of one confidence apart: this
-    corrects probabilities, not the consensus. Tasks of one level have no order: rank them by the model, or
-    by both (:func:`~quality.next_labels`).
+    **Limits.** Gold must be drawn from the tasks at random: gold that was chosen for being hard or easy
+    biases every confidence. Without gold a crowd that knows something is taken for one like the public
+    crowds of the prior. So workers whose errors are independent, which is rare, are believed too little,
+    and guessers are taken to guess each class as often as it is true. Workers who know are found on tasks of
+    even codes for those of odd codes, and conversely: where votes are hardly alike, other names of the
+    tasks move the mean confidence by up to .1. Labels do not show that a whole crowd errs alike; nor do
+    labels held out, which common errors predict as well as truth does. Gold cannot separate tasks of one
+    confidence: this corrects probabilities, not the consensus. Tasks of one level have no order: rank them
+    by the model, or by both (:func:`~quality.next_labels`).
 
     **Cost.** Two passes over the labels; with gold 72 regressions, each linear in the gold tasks.
 
@@ -296,9 +294,9 @@ def calibrate_support(
     prior: RightnessPrior = PRIOR,
     in_levels: bool = True,
 ) -> CalibratedConfidence:
-    """Find how far each consensus label can be believed from what speaks for it.
+    """Do what :func:`calibrate` does, from the evidence for each label.
 
-    :func:`calibrate` for tables in shards, whose :func:`~quality.support_by_shards` is known.
+    For tables in shards the evidence comes from :func:`~quality.support_by_shards`.
     """
     n_tasks = len(support.label)
     truth = check_gold(gold, n_tasks, support.n_classes)
@@ -350,7 +348,7 @@ def design(support: Support, rows: slice = EVERY) -> Float64[np.ndarray, "rows 4
 
 
 class Rows(NamedTuple):
-    """Tasks as gold sees them: confidence by labels alone and the model's own, columns, and class codes."""
+    """Rows of the regression, with each task's confidence by labels alone, the model's own, and its class."""
 
     alone: np.ndarray
     own: np.ndarray
@@ -372,7 +370,7 @@ def _fitted(
 ) -> tuple[
     Float64[np.ndarray, " tasks"], tuple[float, float, float, float], Float64[np.ndarray, " levels"]
 ]:
-    """Return each task's confidence, gold tasks' by the others of them; candidates' weights; and levels."""
+    """Return the confidence of each task (a gold task's from other gold), candidates' weights, and levels."""
     own = np.minimum(found.model, MAX_SURE)
     rows = Rows(found.confidence, own, columns, found.label.astype(np.int64))
     gold = rows.of(known)
@@ -395,10 +393,10 @@ def _levels(confidence: Float64[np.ndarray, " gold"]) -> Float64[np.ndarray, " l
 def _mixture(
     train: Rows, right: np.ndarray, asked: Rows, prior: RightnessPrior
 ) -> tuple[Float64[np.ndarray, " asked"], Float64[np.ndarray, " 4"]]:
-    """Return the confidence of the rows asked, and the weights of the candidates that it is made of.
+    """Return the confidence of the rows asked, and the weights of the candidates in it.
 
-    They weigh in proportion to a power of the likelihood of rows left out of their fits, the first also as
-    the least number of gold tasks to theirs: what is known before gold counts less, the more gold there is.
+    Weights are in proportion to a power of the likelihood of rows left out of a candidate's fit. That of the
+    first is also multiplied by `MIN_GOLD` over the gold tasks: it counts less, the more gold there is.
     """
     left_out = np.empty((4, len(right)))
     for part, out in _parts(train, prior):
@@ -422,7 +420,7 @@ def _candidates(
     train: Rows, right: np.ndarray, asked: Rows, prior: RightnessPrior
 ) -> Float64[np.ndarray, "4 asked"]:
     """Return the confidence of the rows asked: by labels alone, the model's, and the two regressions'."""
-    seen, code = np.unique(train.label, return_inverse=True)  # of the others there is no evidence
+    seen, code = np.unique(train.label, return_inverse=True)  # other classes have constant 0
     spread = np.array([*prior.spread, FIXED])
     plain = most_likely(train.columns, right, prior.mean, spread)
     by_class = most_likely(
@@ -432,7 +430,7 @@ def _candidates(
     constant[seen] = by_class[4:]
     each = asked.columns @ by_class[:4] + constant[asked.label]
     found = np.stack([asked.alone, asked.own, expit(asked.columns @ plain), expit(each)])
-    finite: np.ndarray = np.clip(found, LEAST, 1.0 - LEAST)  # as their logarithms must be
+    finite: np.ndarray = np.clip(found, LEAST, 1.0 - LEAST)  # their logarithms must be finite
     return finite
 
 
@@ -445,10 +443,10 @@ def most_likely(
     code: Int[np.ndarray, " rows"] | None = None,
     class_spread: float = 1.0,
 ) -> Float64[np.ndarray, " coefficients"]:
-    """Return the coefficients of largest posterior under a Gaussian prior, by damped Newton steps.
+    """Return the maximum-posterior coefficients under a Gaussian prior, by damped Newton steps.
 
-    With the `code` of each row's class there is a constant for each code, around 0, after the coefficients
-    of the columns. A row has one class, so that a step is linear in the number of classes.
+    With the `code` of each row's class there is also a constant for each code, with prior mean 0, after the
+    coefficients of the columns. A row has one class, so that a step is linear in the number of classes.
     """
     n_knobs, n_classes = len(mean), 0 if code is None else int(code.max(initial=-1)) + 1
     precision = np.concatenate([1.0 / spread**2, np.full(n_classes, class_spread**-2)])
@@ -484,7 +482,7 @@ def _newton_step(
     precision: Float64[np.ndarray, " coefficients"],
     off: Float64[np.ndarray, " coefficients"],
 ) -> Float64[np.ndarray, " coefficients"]:
-    """Return Newton's step; classes' constants are solved for given the rest (Schur's complement)."""
+    """Return Newton's step; the constants of classes are eliminated (Schur complement)."""
     n_knobs, n_classes = columns.shape[1], len(off) - columns.shape[1]
     gradient = columns.T @ missed - precision[:n_knobs] * off[:n_knobs]
     curvature = (columns * curve[:, np.newaxis]).T @ columns + np.diag(precision[:n_knobs])

@@ -20,9 +20,9 @@ __all__ = [
 ]  # fmt: skip
 
 BINS = 15
-DRAWS = 400  # of gold tasks, or of their truth
+DRAWS = 400  # of gold tasks for the interval, and of truths for the floor
 COVERAGE = 0.9
-MAX_CELLS = 500  # of equal numbers of values, between which levels are divided
+MAX_CELLS = 500  # of equal numbers of values; levels begin and end at their borders
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -34,12 +34,11 @@ class Reliability:
     n
         Tasks of known truth.
     confidence, right
-        Their mean confidence, and the share whose label is right.
+        Mean confidence of these tasks, and the share whose label is right.
     error, error_interval
         Expected calibration error (15 bins of equal width), and its 90 % basic bootstrap interval.
     floor
-        The error expected of a perfectly calibrated confidence on as many tasks: what chance alone
-        leaves.
+        The error expected of a perfectly calibrated confidence on as many tasks, by chance alone.
     brier
         Mean squared difference of confidence and right (0 or 1).
     bin_confidence, bin_right, bin_n
@@ -74,14 +73,14 @@ def reliability(
     *,
     rng: np.random.Generator,
 ) -> Reliability:
-    """Compare confidence with what turned out right.
+    """Compare confidence with the labels that turned out right.
 
     Parameters
     ----------
     confidence
         Probability that each label is right, in [0, 1].
     right
-        Whether it is.
+        Whether each label is right.
     rng
         Draws the tasks of the bootstrap, and the truths of the floor.
 
@@ -92,11 +91,11 @@ def reliability(
 
     Notes
     -----
-    **Guarantees.** The confidence of each bin times its tasks adds up to the whole: bins lose
-    nothing. The error is at least the distance of mean confidence from the share right.
+    **Guarantees.** The mean confidence of all tasks is that of the bins, weighted by their tasks. The
+    error is at least the distance of mean confidence from the share right.
 
-    **Limits.** An expected calibration error is never 0 on few tasks: compare it with `floor`. It
-    says nothing about telling right from wrong, which the Brier score includes.
+    **Limits.** An expected calibration error is never 0 on few tasks: compare it with `floor`. It does
+    not measure how well right labels are separated from wrong ones; the Brier score includes that.
 
     References
     ----------
@@ -164,10 +163,11 @@ def calibration_error(
 def natural_levels(
     values: Float64[np.ndarray, " values"], n_levels: int
 ) -> Float64[np.ndarray, " levels"]:
-    """Return the ascending means of so many parts of the values that each part lies closest about its mean.
+    """Return the ascending means of the parts into which values are divided.
 
-    The parts of least squared distance, found exactly among all divisions of the sorted values [1]_; of
-    many values, among divisions at quantiles. There are no more levels than different values.
+    The division has the least squared distance of values to their part's mean, found exactly among all
+    divisions of the sorted values [1]_; of many values, among divisions at quantiles. There are no more
+    levels than different values.
 
     References
     ----------
@@ -202,7 +202,7 @@ def natural_levels(
 def nearest_level(
     values: Float64[np.ndarray, " values"], levels: Float64[np.ndarray, " levels"]
 ) -> Float64[np.ndarray, " values"]:
-    """Return the level next to each value; the values where there are no levels.
+    """Return the level nearest to each value; the values themselves if there are no levels.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What speaks for each consensus label: the model's odds, the votes, and how far errors are shared.
+"""The evidence for each consensus label: the model's odds, the votes, and how far errors are shared.
 
 >>> from quality import encode, majority_vote
 >>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("xxxyyx"))
@@ -43,8 +43,8 @@ __all__ = [
 
 LEAST = 1e-12  # probability of all classes but the chosen one: odds stay finite
 PSEUDO_LABELS = 4.0  # of the crowd's mean, added to each worker's before her share of wrong ones
-MAX_SHARED = 0.4  # about the most that was met; what cannot be measured is taken to be this bad
-NOT_ONE = 1e-6  # more than rounding can make of a sum
+MAX_SHARED = 0.4  # about the most that was met; taken where it cannot be measured
+NOT_ONE = 1e-6  # distance of a sum from 1 that is more than rounding
 EVEN = 0.5  # votes added to both sides
 
 
@@ -57,27 +57,27 @@ class Support:
     label
         The consensus: the likeliest class, the lowest code among equals.
     model
-        Its posterior: what the model says about itself.
+        The label's probability in the posterior.
     odds
-        Logarithm of that posterior's odds, in nats; at most 27.6.
+        Logarithm of that probability's odds, in nats; at most 27.6.
     votes
-        Logarithm of the votes for it over the votes against, half a vote added to each.
+        Logarithm of the votes for the label over the votes against, half a vote added to each.
     n_votes
         Votes that the task has: workers on their own, and groups.
     n_classes
         Classes of the table.
     shared
-        Mean correlation of two voters' errors on one task, in [0, 0.4], their own error rates given;
-        0.4 where no task has two votes, so that nothing can be known of it.
+        Mean correlation of two voters' errors on one task, given their own error rates, in [0, 0.4]; 0.4
+        where no task has two votes, so that it cannot be measured.
     alike
         Krippendorff's alpha of the votes: 0 where they are alike as by chance; NaN where it is not
         defined: no task with two votes, or one class throughout.
     reliability
-        Share of the variance of a task's votes that is the tasks', in [0, 1]: by `alike` and the number of
-        votes, or with votes weighed by how alike each worker's are on other tasks, whichever is more. NaN
-        where `alike` is.
+        Reliability of a task's votes, in [0, 1]: the share of their variance that lies between tasks. It is
+        the larger of two: by `alike` and the number of votes, or with each worker's votes weighed by how
+        alike they are on other tasks. NaN where `alike` is.
     guess
-        Share of the votes, on tasks that have two, which the label's class has: how often it would be
+        Share of the label's class among the votes on tasks with two or more: how often the label would be
         right if votes were uninformative; NaN where no task has two.
     """
 
@@ -118,7 +118,7 @@ def task_support(
     *,
     groups: Int[np.ndarray, " workers"] | None = None,
 ) -> Support:
-    """Gather what speaks for each consensus label.
+    """Gather the evidence for each consensus label.
 
     Parameters
     ----------
@@ -177,8 +177,8 @@ def support_by_shards(
 
     Notes
     -----
-    **Guarantees.** The support of the whole table, `shared`, `alike` and `reliability` up to the rounding
-    of sums in another order.
+    **Guarantees.** The result is the support of the whole table; `shared`, `alike` and `reliability` up to
+    the rounding of sums in another order.
     """
     wrong, n_labels, by_class, apart, *likeness = engine.add_up(
         _errors, (posterior, belief, groups)
@@ -201,7 +201,7 @@ def support_by_shards(
 def _reliability(alike: float, n_votes: Float64[np.ndarray, " tasks"], weighed: float) -> float:
     """Return the reliability of a task's votes, as they are or weighed, whichever is more.
 
-    Weighing costs a crowd of equals what its weights err by, so that it counts where it shows more.
+    In a crowd of equals the errors of the weights lower it, so that weighing counts only where it is more.
     """
     voted = n_votes > 0
     plain = reliability_of_votes(alike, float(n_votes[voted].mean()) if voted.any() else 1.0)
@@ -218,14 +218,14 @@ def shares_of_classes(by_class: Int64[np.ndarray, " classes"]) -> Float64[np.nda
 def error_rates(
     wrong: Float64[np.ndarray, " workers"], n_labels: Float64[np.ndarray, " workers"]
 ) -> Float64[np.ndarray, " workers"]:
-    """Return each worker's share of wrong labels, drawn a little to the crowd's."""
+    """Return each worker's share of wrong labels, shrunk a little to the crowd's."""
     mean = wrong.sum() / max(n_labels.sum(), 1.0)
     rate: np.ndarray = (wrong + PSEUDO_LABELS * mean) / (n_labels + PSEUDO_LABELS)
     return rate
 
 
 def shared_errors(common: float, most: float) -> float:
-    """Return how far errors are shared: their covariance over the most that it could be."""
+    """Return how far errors are shared: their covariance over the largest that it could be."""
     return float(np.clip(common / most, 0.0, MAX_SHARED)) if most > 0 else MAX_SHARED
 
 
@@ -238,7 +238,7 @@ def log_odds(chance: Float64[np.ndarray, " tasks"]) -> Float64[np.ndarray, " tas
 def log_votes(
     votes: Float64[np.ndarray, " tasks"], n_votes: Float64[np.ndarray, " tasks"]
 ) -> Float64[np.ndarray, " tasks"]:
-    """Return the logarithm of votes over the others, half a vote added to each."""
+    """Return the logarithm of votes for over votes against, half a vote added to each."""
     share: np.ndarray = np.log((votes + EVEN) / (np.maximum(n_votes - votes, 0.0) + EVEN))
     return share
 
@@ -257,7 +257,7 @@ def _merged(shard: LabelShard, groups: np.ndarray | None) -> LabelShard:
 
 
 def _errors(shard: LabelShard, asked: tuple[Posterior, Any, np.ndarray | None]) -> Sums:
-    """Return each voter's expected wrong votes, her votes, and what alpha is made of."""
+    """Return each voter's expected wrong votes, her votes, and the sums that alpha is made of."""
     posterior, belief, groups = asked
     believed, merged = posterior(shard, belief), _merged(shard, groups)
     wrong = 1.0 - believed[merged.task, merged.label]
@@ -298,14 +298,17 @@ def _support(
 def _common_errors(
     merged: LabelShard, believed: np.ndarray, rate: np.ndarray
 ) -> Float64[np.ndarray, " 2"]:
-    """Return the covariance of errors, summed over pairs of votes of a task, and the most it could be."""
+    """Return the covariance of errors, summed over pairs of votes of a task, and the largest it could be."""
+    paired = (
+        np.diff(merged.task_start) > 1
+    )  # a single vote is no pair: rounding would be left of it
     task, error = merged.task, rate[merged.worker]
     residual = 1.0 - believed[task, merged.label] - error
     spread = np.sqrt(error * (1.0 - error))
     pairs = []
     for values in (residual, spread):
-        total = np.bincount(task, values, merged.n_tasks)
-        pairs.append(float((total**2).sum() - (values**2).sum()))
+        total, squares = (np.bincount(task, one, merged.n_tasks) for one in (values, values**2))
+        pairs.append(float((total**2 - squares)[paired].sum()))
     return np.array(pairs)
 
 

@@ -1,9 +1,9 @@
-"""Workers who do not answer on their own: groups, their evidence, and what they are worth.
+"""Workers who do not answer on their own: groups, their evidence, and their effective number.
 
 :func:`dependent_groups` finds them from labels alone; every aggregator takes its `group` as
 ``groups=`` and counts a group as one voter. For tables in shards there is
 :func:`dependent_groups_by_shards`. :func:`pasted_answers` finds workers who paste the answers of a
-model of which reference labels are known.
+model, with or without reference labels of it.
 
 >>> from quality import encode
 >>> labels = encode(["ann", "bob", "cy"], [1, 1, 1], ["yes", "no", "no"])

@@ -1,8 +1,8 @@
 """Candidate groups: sets of workers who all agree with each other more than their skills explain.
 
-Pairs are joined in the order of their excess, as long as all of a group stand out together. A group
-is kept where its evidence is beyond what the best of all groups of its size would show by chance,
-and every member's beyond what the best of all workers would.
+Pairs are joined in the order of their excess, as long as the joined parts stand out together. A group
+is kept if its evidence exceeds the largest expected by chance among all groups of its size, and every
+member's exceeds the largest expected by chance among all workers.
 
 >>> pair = np.array([[0, 1], [0, 2], [1, 2], [2, 3]])
 >>> candidate_groups(pair, np.array([6.0, 7.0, 6.5, 3.2]), np.full(4, 0.5), np.full(4, 50), 12, 12)
@@ -18,9 +18,9 @@ __all__ = ["FALSE_ALARM", "candidate_groups", "log_subsets"]
 
 FALSE_ALARM = 0.01  # chance of a group of a given size if all answer on their own, by a union bound
 LINK = 3.0  # standard errors by which parts of a group must stand out together
-ALIKE = 0.25  # of the excess of the pair that joins two parts, for the mean of their pairs
+ALIKE = 0.25  # least mean z of the pairs between two parts, as a share of that of the joining pair
 MIN_EXCESS = 0.15  # agreement beyond that expected, as a share of all that chance leaves
-MAX_SHARE = 1 / 3  # of the workers: more is the crowd, and not a clique
+MAX_SHARE = 1 / 3  # of the workers: a larger group is the crowd, and not a clique
 
 
 def log_subsets(n_workers: int, size: int) -> float:
@@ -38,8 +38,8 @@ def candidate_groups(
 ) -> Int64[np.ndarray, " workers"]:
     """Return the group code of each worker, -1 for one in none; codes ascend by first member.
 
-    `z` is the excess agreement of each judged pair in standard errors, `excess` the same as a share
-    of what chance leaves, and `n_common` the tasks on which both rest; `n_active` workers have labels.
+    `z` is the excess agreement of each judged pair in standard errors, `excess` the same as a share of what
+    chance leaves, `n_common` the common tasks of the pair; `n_active` is the number of workers with labels.
     """
     table, sizes = (
         _both_ways(pair, values, n_workers) for values in (z, n_common.astype(np.float64))
@@ -69,7 +69,7 @@ def _rows_of(
 ]:
     """Return the other worker, the place of the member and the value of every entry of some rows.
 
-    SciPy's slices of columns take room and time for every worker there is.
+    SciPy's slices of columns take memory and time in proportion to all workers.
     """
     start, end = table.indptr[members], table.indptr[np.add(members, 1)]
     size = (end - start).astype(np.int64)
@@ -81,7 +81,7 @@ def _rows_of(
 def _inside(
     core: list[int], table: sp.csr_matrix
 ) -> tuple[Float64[np.ndarray, " members"], Int64[np.ndarray, " members"]]:
-    """Return what each of some members, who ascend, has with the others, added up, and with how many."""
+    """Return the sum of each member's values with the others, and their number; members must ascend."""
     column, place, value = _rows_of(core, table)
     found = np.minimum(np.searchsorted(core, column), len(core) - 1)
     own = np.asarray(core)[found] == column
@@ -93,7 +93,7 @@ def _inside(
 def _joined(
     pair: np.ndarray, z: np.ndarray, table: sp.csr_matrix, n_active: int
 ) -> list[list[int]]:
-    """Join workers pair by pair, those who stand out most first, where the parts stand out as well."""
+    """Join workers pair by pair, by falling z, where the parts that a pair joins stand out as well."""
     strong = np.flatnonzero(z > LINK)
     strong = strong[np.argsort(-z[strong], kind="stable")]
     at = np.arange(table.shape[0])
@@ -118,9 +118,9 @@ def _core(
     members: list[int], table: sp.csr_matrix, shares: sp.csr_matrix, sizes: sp.csr_matrix,
     n_active: int,
 ) -> list[int]:  # fmt: skip
-    """Drop members, one by one, who stand out with the others no more than a chance worker would.
+    """Drop members, one by one, whose evidence with the others could be chance.
 
-    Nor does one belong to them whose excess is less than half of theirs.
+    Drop also those whose excess is at most half of the others' mean.
     """
     least = np.sqrt(2.0 * np.log(n_active / FALSE_ALARM))
     core = sorted(members)

@@ -1,4 +1,4 @@
-"""Groups of workers who do not answer on their own, with their evidence and what they are worth.
+"""Groups of workers who do not answer on their own, with their evidence and effective number.
 
 >>> from quality import encode, regular_assignment, simulate_crowd
 >>> rng = np.random.default_rng(0)
@@ -11,8 +11,8 @@ DependentGroups(24 workers, worth 21.0: 1 group, of 4)
 Three steps, each a sum over the labels of one task at a time, so that tables may lie in shards. Pairs
 agree more often than their skills explain (:mod:`quality.dependence.pairs`); sets of such pairs
 stand out beyond chance (:mod:`quality.dependence.candidates`); and the members agree on answers that
-look wrong to the consensus in which each candidate group has one vote. Good workers who agree
-because they are good fail the last: what they agree on looks right.
+look wrong to the consensus in which each candidate group has one vote. Workers who agree because they
+are good fail the last step: the answers that they agree on look right.
 """
 
 from collections.abc import Callable
@@ -42,11 +42,11 @@ from quality.many_classes import needs_names, one_coin_of_named
 
 __all__ = ["DependentGroups", "dependent_groups", "dependent_groups_by_shards", "effective_number"]
 
-MIN_GOLD = 50  # tasks of known truth on which a group's errors are compared themselves
+MIN_GOLD = 50  # tasks of known truth, at least, on which the errors of a group are compared
 LOOKS_WRONG = 2.0  # standard errors by which agreement on wrong-looking answers must exceed chance
-LEAST_WRONG = 1.0  # agreements on wrong-looking answers beyond chance: of less no error is known
+LEAST_WRONG = 1.0  # agreements on wrong-looking answers beyond chance: with fewer no error is known
 QUANTILE = 1.6448536269514722  # of the normal law: intervals of 90 %
-SAME = 1e-9  # spread over tasks, relative, below which all show the same: what is left is rounding
+SAME = 1e-9  # relative spread over tasks below which all tasks are alike: the rest is rounding
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -59,23 +59,23 @@ class DependentGroups:
         The group code of each worker, -1 for one who answers on her own: the `groups` of the
         aggregators.
     copied, copied_interval
-        Of each group: the share of answers that two members have from one source, which raises
-        their agreement from what is expected of workers on their own to 1, and its 90 % interval;
-        with at least 50 gold tasks the mean correlation of two members' errors there, unless no two
-        who err met on one. 0 with the interval [0, 1] where no task shows it. Where all tasks show the
-        same, as of members who always agree, the interval is by their number.
+        Of each group: the share of answers that two members have from one source, with its 90 % interval.
+        A share of 0 is the agreement expected of workers on their own, 1 is full agreement. With at least
+        50 gold tasks it is the mean correlation of two members' errors there, unless no two who err met on
+        one. It is 0 with the interval [0, 1] if no task is evidence. If all tasks are alike, as for members
+        who always agree, the interval depends on their number.
     effective, effective_interval
-        Workers on their own whom a group is worth, m / (1 + (m - 1) copied), and its 90 % interval.
+        Effective number of workers on their own in a group, m / (1 + (m - 1) copied), and its 90 % interval.
     p_value
-        Chance that some set of as many workers would agree as much, were all on their own: a bound
-        by the number of such sets.
+        Bound, by the number of sets of workers of that size, on the chance that one of them would agree as
+        much if all workers answered on their own.
     n_wrong, expected_wrong
-        Agreements of two members on an answer that looks wrong, and what is expected of workers on
-        their own, tasks being as hard as they are for the others.
+        Agreements of two members on an answer that looks wrong, and the number expected of workers on
+        their own, given how hard the tasks are for the others.
     pair
         Worker codes of the pairs inside groups who share enough tasks.
     n_common, n_agreed, expected
-        Of each pair: common tasks, those on which they agree, and how many are expected.
+        Of each pair: common tasks, agreements, and the agreements expected.
     pair_p_value
         Of each pair: chance of as much agreement of two workers on their own.
     """
@@ -110,7 +110,7 @@ class DependentGroups:
 
     @property
     def worth(self) -> float:
-        """Workers on their own whom the whole crowd is worth."""
+        """Effective number of workers on their own in the whole crowd."""
         return float(len(self.group) - self.sizes.sum() + self.effective.sum())
 
     def members(self, code: int) -> Int64[np.ndarray, " members"]:
@@ -127,8 +127,8 @@ def dependent_groups(
 ) -> DependentGroups:
     """Find groups of workers who do not answer on their own, from the labels alone.
 
-    Sybils, rings, workers who copy each other or one language model, and models of one kind. A
-    group is judged as a whole: its members agree with each other more than their agreement with
+    Such groups are sybils, rings, workers who copy each other or one language model, and models of one
+    kind. A group is judged as a whole: its members agree with each other more than their agreement with
     everybody else explains, and on answers that look wrong.
 
     Parameters
@@ -136,16 +136,16 @@ def dependent_groups(
     labels
         The crowd's labels.
     gold
-        The class code of each task whose truth is known, -1 elsewhere: it says which answers are
-        wrong, and from 50 tasks on how far errors are correlated.
+        The class code of each task whose truth is known, -1 elsewhere. It shows which answers are wrong,
+        and from 50 tasks on how far errors are correlated.
     models
-        Codes of the workers who are language models: one group before any evidence, whatever part
-        of the crowd they are, since labels alone never show that models err on their own.
+        Codes of the workers who are language models. They are one group before any evidence, whatever part
+        of the crowd they are, since labels alone never show that models err independently.
 
     Returns
     -------
     DependentGroups
-        Its `group` is what aggregators take as `groups`.
+        Its `group` is the `groups` of the aggregators.
 
     Raises
     ------
@@ -158,9 +158,9 @@ def dependent_groups(
     exact ties, in crowds up to the sizes under Cost. A crowd in which nobody shares eight tasks with
     another has no groups. Nobody is removed. The same bytes on any number of threads.
 
-    **Limits.** Labels alone cannot tell a clique of more than a third of the workers from the
-    crowd: such a group is not reported. Experts who know what the crowd gets wrong together look
-    like a clique, unless they disagree with each other as often as their errors make them.
+    **Limits.** Labels alone cannot distinguish a clique of more than a third of the workers from the
+    crowd: such a group is not reported. Experts who are right where the crowd is wrong look like a
+    clique, unless they disagree with each other as often as their error rates imply.
     Of half a dozen workers, two who copy are found half of the time
     (``python -m benchmarks.quality.dependence``).
 
@@ -209,7 +209,7 @@ def dependent_groups_by_shards(
     models
         As for :func:`dependent_groups`.
     use_gold
-        Whether the gold of the shards counts.
+        Whether the gold of the shards is used.
 
     Notes
     -----
@@ -225,7 +225,7 @@ def _dependent_groups(
     use_gold: bool,
     by_names: Callable[[np.ndarray], NamedPosterior] | None,
 ) -> DependentGroups:
-    """Find the groups; `by_names` is the belief under a grouping where classes are very many."""
+    """Find the groups; with very many classes `by_names` returns the belief under a grouping."""
     (n_labels,) = engine.add_up(_n_labels, None)
     known = _model_codes(models, len(n_labels))
     if len(known) < 2 and np.count_nonzero(n_labels >= MIN_COMMON) < 2:  # nobody can share enough
@@ -254,7 +254,7 @@ def _dependent_groups(
 def effective_number(
     size: Int[np.ndarray, " groups"], copied: Float64[np.ndarray, " groups"]
 ) -> Float64[np.ndarray, " groups"]:
-    """Return the workers on their own whom a group is worth: size / (1 + (size - 1) copied).
+    """Return the effective number of workers in a group: size / (1 + (size - 1) copied).
 
     Examples
     --------
@@ -280,12 +280,12 @@ def _model_codes(models: Int[np.ndarray, " models"] | None, n_workers: int) -> n
 
 
 def _candidates(fit: PairFit, models: np.ndarray) -> Int64[np.ndarray, " workers"]:
-    """Return groups that stand out; the models are the last one, and in no other."""
+    """Return the groups that stand out; the models are the last group, and in no other."""
     n_workers, judged = len(fit.skill), fit.judged.copy()
     judged &= ~np.isin(fit.pair, models).any(axis=1)
     pair, n_common = fit.pair[judged], fit.n_common[judged]
     excess = fit.n_agreed[judged] / n_common - fit.expected[judged]
-    left = np.maximum(1.0 - fit.chance[judged], 1e-9)  # two workers of one and the same class
+    left = np.maximum(1.0 - fit.chance[judged], 1e-9)  # 0 if both workers give one class alone
     n_active = int(np.count_nonzero(np.delete(np.diff(fit.shares.indptr), models)))
     groups = candidate_groups(pair, fit.z[judged], excess / left, n_common, n_workers, n_active)
     if len(models) > 1:
@@ -297,12 +297,12 @@ class Evidence(NamedTuple):
     """Sums over tasks of each group's pairs of labels: what :func:`_sums` adds up."""
 
     excess: np.ndarray  # agreed - expected, or the pairs' error covariances
-    left: np.ndarray  # pairs - expected, or what the covariances would be of equal errors
+    left: np.ndarray  # pairs - expected, or the covariances of equal errors
     excess2: np.ndarray
     product: np.ndarray
     left2: np.ndarray
     wrong: np.ndarray  # agreed on an answer that looks wrong
-    chance: np.ndarray  # the same expected, for even wrong answers and tasks of equal difficulty
+    chance: np.ndarray  # its expectation, for even wrong answers and tasks of equal difficulty
     wrong2: np.ndarray
     both: np.ndarray
     chance2: np.ndarray
@@ -315,7 +315,7 @@ def _evidence(
     use_gold: bool,
     by_names: Callable[[np.ndarray], NamedPosterior] | None,
 ) -> tuple[Float64[np.ndarray, "groups sums"], float]:
-    """Return each group's sums, and how much likelier common errors are than chance for the others."""
+    """Return each group's sums, and the ratio of common errors to those by chance among the others."""
     belief: Any
     if by_names is None:
         merged = one_coin_by_shards(engine.merge_workers(groups), use_gold=use_gold)
@@ -337,7 +337,7 @@ def _evidence(
 
 def _posterior(shard: LabelShard, groups: np.ndarray, belief: Any) -> np.ndarray | NamedPosterior:
     """Return the belief in each task's classes, each group voting once."""
-    if isinstance(belief, NamedPosterior):  # of the whole table, which is one shard
+    if isinstance(belief, NamedPosterior):  # the belief of a whole table, which is one shard
         return belief
     return posterior_of_shard(shard.merge_workers(groups), belief)
 
@@ -363,9 +363,9 @@ def _sums(
     shard: LabelShard,
     parameters: tuple[np.ndarray, Any, np.ndarray, Any, np.ndarray, np.ndarray | None],
 ) -> Sums:
-    """Return the parts of each group's :class:`Evidence`, and of the others' common errors.
+    """Return the parts of each group's :class:`Evidence`, and the common errors of the others.
 
-    The parts are by agreement, by errors on gold (0 if they are not known), and of common errors.
+    The parts are sums of agreement, of errors on gold (0 without gold), and of common errors.
     """
     groups, belief, wrong, shares, skill, errors = parameters
     believed = _posterior(shard, groups, belief)
@@ -386,7 +386,7 @@ def _moments(one: np.ndarray, other: np.ndarray) -> tuple[float, ...]:
 
 
 def _agreement(votes: GroupVotes, shares: Any, skill: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return each task's agreements of two members beyond those expected, and the pairs left for them."""
+    """Return each task's agreements of two members less those expected, and its pairs less those expected."""
     size = np.bincount(votes.place, minlength=len(votes.tasks))
     pairs = size * (size - 1) / 2.0
     of_task, _, count = votes.alike()
@@ -417,7 +417,7 @@ def _error_products(
 def _common_errors(
     votes: GroupVotes, believed: np.ndarray | NamedPosterior, wrong: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return pairs who agree on a wrong-looking answer of each task, and those expected by chance."""
+    """Return, for each task, the pairs who agree on a wrong-looking answer, and those expected by chance."""
     of_task, label, count = votes.alike()
     alike = count * (count - 1) / 2.0 * (1.0 - believed[votes.tasks[of_task], label])
     seen = np.bincount(of_task, alike, len(votes.tasks))
@@ -436,7 +436,7 @@ def _result(
     error = QUANTILE * np.sqrt(np.maximum(spread, 0.0)) / left
     one, other = groups[fit.pair].T
     inside = (one == other) & (one >= 0) & fit.judged
-    alike = spread <= SAME * sums.left2  # each task shows the same
+    alike = spread <= SAME * sums.left2  # all tasks are alike
     error[alike] = _unseen(fit, one[inside], inside, sums)[alike]
     error[sums.left == 0] = 1.0  # no evidence
     share, low, high = (
@@ -464,10 +464,10 @@ def _result(
 def _unseen(
     fit: PairFit, code: np.ndarray, inside: np.ndarray, sums: Evidence
 ) -> Float64[np.ndarray, " groups"]:
-    """Return how far off each group's share copied may be although no task shows another.
+    """Return the error of each group's share copied if all tasks are alike.
 
-    Jeffreys' limit for an answer that none of as many tasks gave, over the agreement that is not
-    expected anyway; the whole share where no pair has enough common tasks.
+    It is Jeffreys' limit for an answer that none of so many tasks gave, over the agreement that chance
+    leaves; 1 if no pair has enough common tasks.
     """
     apart = fit.n_common[inside] * (1.0 - fit.expected[inside])
     total, left = (np.bincount(code, x, len(sums.left)) for x in (fit.n_common[inside], apart))
@@ -481,7 +481,7 @@ def _p_values(fit: PairFit, code: np.ndarray, inside: np.ndarray, size: np.ndarr
     total, n_pairs = (np.bincount(code, part, len(size)) for part in (fit.z[inside], None))
     log_p = np.where(n_pairs > 0, log_ndtr(-total / np.sqrt(np.maximum(n_pairs, 1))), 0.0)
     n_active = int(np.count_nonzero(np.diff(fit.shares.indptr)))
-    # models without labels may be more than all who have some
+    # there may be more models without labels than workers with labels
     log_p += np.array([log_subsets(max(n_active, number), number) for number in size.tolist()])
     p_value: np.ndarray = np.exp(np.minimum(log_p, 0.0))
     return p_value

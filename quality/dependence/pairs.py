@@ -2,8 +2,8 @@
 
 Every worker has one skill. Two workers who answer on their own agree beyond chance by the product
 of their skills: a rank-one table, of which only pairs that share tasks are known. The skills are
-fitted to all pairs but those that stand out, again and again, so that a clique does not teach the
-fit what is normal.
+fitted to all pairs but those that stand out, again and again, so that a clique does not distort
+the fit.
 
 >>> from quality import LocalEngine, cut_labels, encode
 >>> labels = encode(["ann", "bob", "cy"] * 9, np.repeat(np.arange(9), 3), list("xxy" * 6 + "yyx" * 3))
@@ -26,20 +26,19 @@ from quality.parallel import kernel
 
 __all__ = ["MIN_COMMON", "GroupVotes", "PairFit", "fit_pairs", "given_shares", "group_votes"]
 
-MIN_COMMON = 8  # tasks that two workers share, so that their agreement is judged
-CLEARLY = 0.7  # of the other fit's misfit, at most, has one that the crowd's mean never drew
+MIN_COMMON = 8  # tasks that two workers must share for their agreement to be judged
+# a fit never drawn to the crowd's mean is taken if its misfit is below this share of the other's
+CLEARLY = 0.7
 FEW_BELOW = 0.3  # of the pairs: if fewer agree no more than expected, cliques are about half of all
 STANDS_OUT = 2.5  # standard errors beyond which a pair is left out of the fit
 ROUNDS = 8  # of leaving out and fitting again, at most
 STEPS = 40  # of one fit, at most
 SETTLED = 1e-4  # largest change of a skill at which a fit stops
-MISFIT = 0.25  # standard deviation of agreement about the fit that weights allow for
-RIDGE = (
-    4.0  # pairs of so few common tasks that the crowd's mean skill counts for in each worker's own
-)
-EDGE = 0.02  # least expected agreement, and of what chance leaves the least that skills do
+MISFIT = 0.25  # standard deviation of agreement about the fit, as the weights assume
+RIDGE = 4.0  # weight of the crowd's mean skill in each worker's own, in pairs of few common tasks
+EDGE = 0.02  # least expected agreement, and least disagreement as a share of that by chance
 TINY = 1e-9  # where chance leaves nothing
-MAX_PAIRS = 2_000_000  # in the fit; beyond that, of pairs who share few tasks every n-th
+MAX_PAIRS = 2_000_000  # in the fit; beyond that, every n-th of the pairs who share few tasks
 MAX_MEETINGS = 200_000_000  # pairs of labels on one task; beyond that every n-th task is read
 BLOCK = 8_000_000  # meetings that one table of pairs has room for
 AGREED = 2**32  # unit of agreed tasks in a number whose rest is the common tasks
@@ -47,7 +46,7 @@ AGREED = 2**32  # unit of agreed tasks in a number whose rest is the common task
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairFit:
-    """The pairs who share tasks, and what is expected of each.
+    """The pairs who share tasks, and the agreement expected of each.
 
     Parameters
     ----------
@@ -56,15 +55,15 @@ class PairFit:
     n_common, n_agreed
         Tasks that both labelled, and those on which they agree.
     expected
-        Probability to agree on a task, if both answer on their own.
+        Probability that they agree on a task, if both answer on their own.
     chance
-        Probability to agree, if their answers had nothing to do with the tasks.
+        Probability that they agree, if their answers are independent of the tasks.
     z
         Excess of their agreement in standard errors; 0 for pairs who share too few tasks.
     skill
-        Of each worker.
+        Skill of each worker.
     shares
-        Share of each worker's labels that each class has.
+        Share of each class among each worker's labels.
     """
 
     pair: Int32[np.ndarray, "pairs 2"]
@@ -81,7 +80,7 @@ class PairFit:
 
     @classmethod
     def of_nobody(cls, n_workers: int) -> "PairFit":
-        """Return the fit to a crowd of so many of whom no two meet."""
+        """Return the fit to a crowd in which no two workers share a task."""
         none, counts = np.zeros(0), np.zeros(0, dtype=np.int64)
         pair, shares = np.zeros((0, 2), dtype=np.int32), sp.csr_matrix((n_workers, 1))
         return cls(pair, counts, counts, none, none, none, np.zeros(n_workers), shares)
@@ -115,7 +114,7 @@ def fit_pairs(engine: Engine, together: Int[np.ndarray, " known"] | None = None)
 
 
 class _Pairs(NamedTuple):
-    """What is counted of every pair, and the number of workers."""
+    """Counts of every pair, and the number of workers."""
 
     first: np.ndarray
     second: np.ndarray
@@ -136,20 +135,20 @@ class _Pairs(NamedTuple):
 
     @property
     def are_rich(self) -> bool:
-        """Whether most pairs share more tasks than the crowd's mean skill counts for."""
+        """Whether most pairs share more tasks than the crowd's mean skill weighs."""
         return len(self.n_common) > 0 and bool(np.median(self.n_common) > RIDGE * MIN_COMMON)
 
     def expected(self, skill: np.ndarray) -> np.ndarray:
-        """Return the probability to agree by these skills."""
+        """Return the probability that each pair agrees, by these skills."""
         most = 1.0 - np.maximum(
             EDGE * (1.0 - self.chance), TINY
-        )  # of a rare class chance leaves little
+        )  # with one common class chance leaves little
         both = skill[self.first] * skill[self.second]
         return np.asarray(np.clip(self.chance + both, EDGE, most))
 
 
 class _Trimmed(NamedTuple):
-    """A fit without the pairs that stand out of it."""
+    """A fit that leaves out the pairs that stand out."""
 
     skill: np.ndarray
     expected: np.ndarray
@@ -159,9 +158,9 @@ class _Trimmed(NamedTuple):
 def _fit_trimmed(pairs: _Pairs, apart: Bool[np.ndarray, " pairs"], *, drawn: bool) -> _Trimmed:
     """Fit the skills, leave out the pairs that stand out, and fit again until these stay the same.
 
-    If the skills are `drawn` to the crowd's mean they are so until then, and are fitted once more
-    without it where pairs are rich. So a clique of many tasks does not teach the fit, and the best
-    workers, whom the mean draws down, are not left out for good.
+    With `drawn` the skills are drawn to the crowd's mean until then. If most pairs share many tasks, the
+    skills are then fitted free of the mean. So a clique with many tasks does not distort the fit, and the
+    best workers, whom the mean draws down, are not left out for good.
     """
     kept, skill = apart, _fit_skill(pairs, apart, None, drawn=drawn)
     for number in range(2 * ROUNDS):
@@ -181,21 +180,21 @@ def _fit_trimmed(pairs: _Pairs, apart: Bool[np.ndarray, " pairs"], *, drawn: boo
 
 
 def _misfit(pairs: _Pairs, fit: _Trimmed, apart: Bool[np.ndarray, " pairs"]) -> float:
-    """Return the squared residuals in binomial variances, none of which counts for more than one left out."""
+    """Return the sum of squared residuals in binomial variances, each at most that of a pair left out."""
     off = pairs.n_agreed - pairs.n_common * fit.expected
     square = off**2 / (pairs.n_common * fit.expected * (1.0 - fit.expected))
     return float(np.minimum(square, STANDS_OUT**2)[pairs.judged & apart].sum())
 
 
 def given_shares(engine: Engine) -> sp.csr_matrix:
-    """Return the share of each worker's labels that each class has."""
+    """Return the share of each class among each worker's labels."""
     counts = _sum_of(list(engine.map(_given, None)))
     n_labels = np.asarray(counts.sum(axis=1)).ravel()
     return sp.csr_matrix(sp.diags(1.0 / np.maximum(n_labels, 1)) @ counts)
 
 
 def _sum_of(parts: list[sp.csr_matrix]) -> sp.csr_matrix:
-    """Return the sum of matrices of integers, each of which is let go of when it is added."""
+    """Return the sum of matrices of integers; each is freed once it is added."""
     while len(parts) > 1:
         parts.append(parts.pop(0) + parts.pop(0))
     return parts[0]
@@ -214,9 +213,9 @@ def _given(shard: LabelShard, _: object) -> sp.csr_matrix:
 
 
 def _pair_sums(shard: LabelShard, every: int) -> sp.csr_matrix:
-    """Return what a shard adds to the common and the agreed tasks of two workers, the lower first.
+    """Return what a shard adds to the common and the agreed tasks of each pair, the lower worker first.
 
-    Both stand in one number, agreed tasks in units of `AGREED`.
+    Both counts are in one number, agreed tasks in units of `AGREED`.
     """
     rows = np.flatnonzero((shard.first_task + shard.task) % every == 0)
     by_worker, start = sort_codes(shard.worker[rows], shard.n_workers)
@@ -238,7 +237,7 @@ def _cuts(size: Int64[np.ndarray, " workers"]) -> list[int]:
 def _later(
     shard: LabelShard, order: np.ndarray, start: np.ndarray, size: np.ndarray, low: int, high: int
 ) -> sp.csr_matrix:
-    """Return what some workers have in common with all later ones."""
+    """Return the common and agreed tasks of some workers with all later ones."""
     most = int(size[high - 1] - (size[low - 1] if low else 0))
     column, packed = np.empty(most, dtype=np.int32), np.empty(most, dtype=np.int64)
     ends, found = np.zeros(high - low + 1, dtype=np.int32), np.zeros(shard.n_workers, np.int64)
@@ -275,7 +274,7 @@ def _count_later(
 
 
 def _pairs_of(met: sp.csr_matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the pairs, common and agreed tasks; if there are very many, not all who share few."""
+    """Return pairs, common and agreed tasks; of very many pairs, not all that share few tasks."""
     keep = np.arange(met.nnz) if met.nnz <= MAX_PAIRS else np.flatnonzero(_many_common(met.data))
     n_agreed, n_common = np.divmod(met.data[keep], AGREED)
     first = (np.searchsorted(met.indptr, keep, side="right") - 1).astype(np.int32)
@@ -283,7 +282,7 @@ def _pairs_of(met: sp.csr_matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray, n
 
 
 def _many_common(packed: Int64[np.ndarray, " pairs"]) -> Bool[np.ndarray, " pairs"]:
-    """Return the pairs who share enough tasks to be judged, and of the others every n-th."""
+    """Return the pairs who share enough tasks to be judged, and every n-th of the others."""
     keep: np.ndarray = packed % AGREED >= MIN_COMMON
     few = np.flatnonzero(~keep)
     keep[few[:: -(-len(few) // MAX_PAIRS) or 1]] = True
@@ -300,7 +299,7 @@ def _products(shares: sp.csr_matrix, first: np.ndarray, second: np.ndarray) -> n
 
 @kernel
 def _write_products(start, column, share, first, second, hers, found) -> None:
-    """Write each pair's product; `hers`, which is zero before, has the row of the first until it changes."""
+    """Write each pair's product; `hers`, 0 at the beginning, holds the row of the present first worker."""
     before = -1
     for pair in range(len(found)):
         if first[pair] != before:
@@ -321,10 +320,10 @@ def _fit_skill(
     *,
     drawn: bool,
 ) -> Float64[np.ndarray, " workers"]:
-    """Return the skills whose products are nearest to the excess agreement, least squares.
+    """Return the skills whose products are nearest to the excess agreement, by least squares.
 
-    The first fit counts all pairs nearly alike: a clique with many tasks must not outweigh the crowd.
-    Unless the skills are `drawn` to the crowd's mean, it counts for less the more tasks pairs share.
+    The first fit weighs all pairs nearly alike: a clique with many tasks must not outweigh the crowd.
+    Unless skills are `drawn` to the crowd's mean, the mean weighs less the more tasks pairs share.
     """
     misfit = MISFIT if begun is not None else 8 * MISFIT
     first, second, n_common, excess = pairs.first, pairs.second, pairs.n_common, pairs.excess
@@ -352,7 +351,7 @@ def _fit_skill(
 def _scarcity(
     pairs: _Pairs, weight: Float64[np.ndarray, " pairs"]
 ) -> Float64[np.ndarray, " workers"]:
-    """Return the mean of `MIN_COMMON` over common tasks, at most 1, of each worker's pairs; 1 of none."""
+    """Return the mean over each worker's pairs of min(`MIN_COMMON` / common tasks, 1); 1 without pairs."""
     few = weight * np.minimum(MIN_COMMON / pairs.n_common, 1.0)
     hers, of_few = (
         np.bincount(pairs.first, of, pairs.n_workers)
@@ -368,10 +367,10 @@ def _standardised(
 ) -> np.ndarray:
     """Return the excess of agreement in standard errors, 0 where it is not judged.
 
-    Honest pairs spread about the fit by more than chance where tasks differ in difficulty. That
-    spread is taken from the pairs below the median, among whom there are no cliques. Where hardly any
-    but cliques share enough tasks, it is below the median of the honest, who are taken for twice as
-    many as agree no more than expected.
+    If tasks differ in difficulty, honest pairs spread about the fit by more than chance. That spread is
+    measured on the pairs below the median, among whom there are no cliques. If few pairs agree no more
+    than expected, most pairs that share enough tasks are cliques. The median is then that of the honest
+    pairs, whose number is taken as twice the number of pairs that agree no more than expected.
     """
     z = np.zeros(len(n_common))
     residual = n_agreed[judged] / n_common[judged] - expected[judged]
@@ -413,7 +412,7 @@ class GroupVotes(NamedTuple):
 
 
 def group_votes(shard: LabelShard, groups: np.ndarray, n_groups: int) -> Iterator[GroupVotes]:
-    """Yield the votes of those in no group, and of each group; the labels are gone through once."""
+    """Yield the votes of workers in no group, and of each group, in one pass over the labels."""
     order, start = sort_codes(groups[shard.worker] + 1, n_groups + 1)
     worker, label, task = (column[order] for column in (shard.worker, shard.label, shard.task))
     for first, last in pairwise(start.tolist()):

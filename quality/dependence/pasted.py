@@ -10,13 +10,13 @@
 >>> pasted_answers(encode(crowd.worker, crowd.task, pasted), reference)
 PastedAnswers(20 workers, 4 paste)
 
-Pasters agree with each other, so that a penalty for disagreement finds the others. Here every task has
-two unknown answers: its truth, and what the source says that pasters copy. Workers on their own know
-the truth by confusion matrices of their own, shrunk to the crowd's; pasters repeat the source. Reference
-labels are evidence about the source as far as the two turn out to agree: all of it where they are of
-the model that was pasted, little where they are of another. Of four workers or fewer only one can paste,
-with nobody who has answers in common with her: there it is judged who is liker the reference than her
-colleagues are (:func:`quality.dependence.tetrads.likeness`), and without a reference nothing is reported.
+Pasters agree with each other, so that a penalty for disagreement would flag the other workers. Here every
+task has two unknown answers: its truth, and the answer of the source that pasters copy. Workers on their
+own answer by confusion matrices of their own, shrunk to the crowd's; pasters repeat the source. Reference
+labels are evidence about the source as far as the two turn out to agree: strong if they come from the
+model that was pasted, weak if they come from another. Of four workers or fewer only one can paste, and
+nobody has her answers in common. Such workers are compared by their likeness to the reference
+(:func:`quality.dependence.tetrads.likeness`), and without a reference nothing is reported.
 """
 
 from dataclasses import dataclass, replace
@@ -34,14 +34,14 @@ __all__ = ["PastedAnswers", "needed_evidence", "pasted_answers"]
 
 PASTED = 0.9  # of a paster's labels, in the fit
 RATE = 0.25  # of pasters, before any evidence
-SUSPECTED = 0.3  # of the workers are thought to paste where a fit begins
+SUSPECTED = 0.3  # of the workers paste at the start of a fit
 SHRINK = 10.0  # labels of the crowd in each row of a worker's confusion matrix
 STEPS, LEAST_STEPS, MOVED = 60, 12, 1e-4  # of EM: most, least, and the change at which it ends
 POWER_STEPS = 40  # of the power method
 SHARE_STEPS, SHARE_PRIOR = 30, 0.5  # of EM for each worker's share; labels not pasted, added
-EVIDENCE = 6.0  # of twice the log-likelihood ratio of pasting and answering on her own
-FREE = 16.5  # more of it for each number of a confusion matrix, over workers ** 1.5
-FEW = 4  # workers of whom less than half are at most one
+EVIDENCE = 6.0  # least twice the log-likelihood ratio of pasting and answering on her own
+FREE = 16.5  # added to it: times classes ** 2 / workers ** 1.5
+FEW = 4  # workers: fewer than half of these are one at most
 SOURCE = (6.0, 4.0)  # reference labels that are the source's, and that are not, before any evidence
 FLOOR = 1e-9
 MAX_CELLS = 2**28  # pairs of classes of all labels and tasks: some five gigabytes
@@ -54,18 +54,18 @@ class PastedAnswers:
     Parameters
     ----------
     share
-        Share of each worker's labels that are pasted; of four workers or fewer, the least that her
-        agreement with the reference asks for.
+        Share of each worker's labels that are pasted. With four workers or fewer it is the least share that
+        explains her agreement with the reference.
     evidence
-        Twice the logarithm of how much likelier her labels are if she pastes than if she answers on her
-        own, each label predicted from the others; negative for one who answers on her own. Of four
-        workers or fewer, the square of the standard errors by which she is liker the reference than her
-        colleagues let expect, negative if she is less so; 0 without a reference.
+        Twice the log-likelihood ratio of pasting over answering on her own, each label predicted from the
+        others; negative for a worker who answers on her own. With four workers or fewer it is the signed
+        square, in standard errors, of her agreement with the reference less that expected from her
+        colleagues; 0 without a reference.
     skill
-        Of each worker: probability to be right where she answers on her own.
+        Probability that each worker is right where she answers on her own.
     flagged
-        True where the evidence is at least :func:`needed_evidence` and the share above one half; of four
-        workers or fewer, where it is at least 6.
+        True where the evidence is at least :func:`needed_evidence` and the share above one half; with four
+        workers or fewer, where the evidence is at least 6.
     posterior
         P(truth | labels, reference), in which labels of pasters count little.
     like_reference
@@ -102,7 +102,7 @@ def pasted_answers(
     reference
         The class code that a model gives each task, -1 where it was not asked; None if there is none.
     alone
-        What was found of the same labels without a reference, which saves most of the time.
+        The result for the same labels without a reference, which saves most of the time.
 
     Raises
     ------
@@ -113,18 +113,17 @@ def pasted_answers(
     Notes
     -----
     **Guarantees.** Agreement with the reference where it is right is no evidence: the truth and the
-    worker's skill explain it. A worker's own label is not used to judge it. Names play no part.
-    The result is the same bytes on every run. Of four workers or fewer nobody is flagged without a
-    reference.
+    worker's skill explain it. A label is judged without itself. Names play no part. The result is the same
+    bytes on every run. Of four workers or fewer nobody is flagged without a reference.
 
-    **Limits.** It says that labels have one source, not how they came about: workers who think alike
-    look so too. Pasters must be fewer than half of the workers, and of one model. Without a reference,
-    or with another model's, they are found by common answers alone, for which each needs some twenty
-    labels on tasks where others paste too (``python -m benchmarks.quality.pasting``). One who is alone in
-    pasting has none: whatever she pastes has the likelihood of an honest worker's answers who errs as
-    the model does. So she cannot be identified without a reference, however many her labels, nor by a
-    reference that agrees with the pasted model no more than people do; and of five workers or more,
-    where common answers are looked for, she can be missed unless the reference is what she pastes.
+    **Limits.** The evidence is that labels have one source, not how they came about: workers who think
+    alike look the same. Pasters must be fewer than half of the workers, and all paste one model. Without a
+    reference, or with another model's, they are found by common answers alone, for which each needs some
+    twenty labels on tasks where others paste too (``python -m benchmarks.quality.pasting``). A lone paster
+    has no common answers: her labels have the likelihood of an honest worker's who errs as the model does.
+    So she cannot be identified without a reference, however many her labels, nor by a reference that agrees
+    with the pasted model no more than people do. Of five workers or more, where common answers are looked
+    for, she can be missed unless the reference is the model that she pastes.
 
     **Cost.** Some 300 passes over labels * classes² cells; memory of some 18 bytes for each of them, and of
     tasks * classes² cells.
@@ -178,10 +177,10 @@ LOG_RATE = float(np.log(RATE / (1.0 - RATE)))
 
 
 def needed_evidence(n_workers: int, n_classes: int) -> float:
-    """Return the evidence from which on one of five workers or more is flagged.
+    """Return the least evidence by which a worker is flagged, among five workers or more.
 
-    What is pasted is unknown on every task, so that it follows the errors of a few workers who have
-    matrices of many classes: in simulated honest crowds of 6 workers and 5 classes up to an evidence of 34.
+    The pasted answer of every task is unknown, so that with few workers and many classes it fits the errors
+    of a few of them: in simulated honest crowds of 6 workers and 5 classes up to an evidence of 34.
 
     Examples
     --------
@@ -204,7 +203,7 @@ def _check_reference(labels: CrowdLabels, reference: Int[np.ndarray, " tasks"]) 
 def _of_few(
     labels: CrowdLabels, crowd: "_Crowd", reference: Int[np.ndarray, " tasks"] | None
 ) -> PastedAnswers:
-    """Return who is liker the reference than her colleagues are, with the fit that begins from there."""
+    """Judge few workers by likeness to the reference, and fit from the chances to paste that this gives."""
     table = np.full((labels.n_workers, labels.n_tasks), -1)
     table[crowd.worker, crowd.task] = crowd.label
     compared = np.full(labels.n_tasks, -1) if reference is None else reference
@@ -233,7 +232,7 @@ class _Crowd:
         self.frequency = (self.given.sum(axis=0) + 1.0) / (len(self.label) + self.n_classes)
 
     def votes(self, weight: np.ndarray) -> Float64[np.ndarray, "tasks classes"]:
-        """Return the shares of the classes in each task's labels, each weighing as its worker does."""
+        """Return the shares of the classes in each task's labels, weighted by worker."""
         size = self.n_tasks * self.n_classes
         given: np.ndarray = np.bincount(self.cell, weight[self.worker], size)
         counts = given.reshape(self.n_tasks, -1) + 0.5 / self.n_classes
@@ -242,16 +241,16 @@ class _Crowd:
 
 
 def _adder(code: np.ndarray, n_codes: int) -> csr_array:
-    """Return the matrix that adds up rows of one code."""
+    """Return the matrix that adds up the rows of each code."""
     rows = np.arange(len(code))
     return csr_array((np.ones(len(code)), (code, rows)), shape=(n_codes, len(code)))
 
 
 def _starts(crowd: _Crowd) -> list[Float64[np.ndarray, " workers"]]:
-    """Return chances to paste to begin with: both ends of the two main directions of agreement.
+    """Return four initial chances to paste: both ends of the first two eigenvectors of agreement.
 
-    Whether two labels of a task agree more than labels do on average is a matrix of workers; a group
-    with one source stands out in its first eigenvectors, found by the power method without the matrix.
+    The excess of agreement over the average, by pairs of workers, is a matrix. A group with one source stands
+    out in its first eigenvectors, which the power method finds without the matrix.
     """
     n_others = np.bincount(crowd.task, minlength=crowd.n_tasks)[crowd.task] - 1.0
     scale = np.sqrt(np.maximum(np.bincount(crowd.worker, n_others, crowd.n_workers), 1.0))
@@ -264,7 +263,7 @@ def _starts(crowd: _Crowd) -> list[Float64[np.ndarray, " workers"]]:
         same = np.bincount(crowd.cell, own, size)[crowd.cell] - own
         common = np.bincount(crowd.task, own, crowd.n_tasks)[crowd.task] - own
         moved: np.ndarray = np.bincount(crowd.worker, same - mean * common, crowd.n_workers) / scale
-        return moved + 0.3 * vector  # the largest eigenvalues, not the largest in size
+        return moved + 0.3 * vector  # shifted: the largest eigenvalues, not those of largest size
 
     block = [scale]
     for _ in range(2):
@@ -282,19 +281,19 @@ def _starts(crowd: _Crowd) -> list[Float64[np.ndarray, " workers"]]:
 
 
 class _Fit(NamedTuple):
-    """What EM has found: both answers of each task, and of each label the chances that predict it."""
+    """Result of EM: the joint belief in both answers of each task, and the chances of each label."""
 
     joint: np.ndarray  # [tasks, truth, source]
-    right: np.ndarray  # of each label: that it is the truth, by the others
-    copied: np.ndarray  # that the source says it, by the others
-    own: np.ndarray  # of the label, if she answers on her own
+    right: np.ndarray  # P(the label is the truth), by the other labels
+    copied: np.ndarray  # P(the source gives the label), by the other labels
+    own: np.ndarray  # P(the label), if she answers on her own
     score: np.ndarray  # of each worker: log-likelihood ratio of pasting
-    gain: float  # of log-likelihood, by what pasters' labels have in common
+    gain: float  # of log-likelihood, by the common answers of pasters
     like: float  # share of the reference labels that are the source's
 
 
 def _fit(crowd: _Crowd, reference: np.ndarray | None, pastes: np.ndarray) -> _Fit:
-    """Fit truth, source, confusion matrices and who pastes by mean-field EM from chances to paste."""
+    """Fit truth, source, confusion matrices and who pastes by mean-field EM, from chances to paste."""
     source = crowd.votes(pastes)
     if reference is not None:
         source = 0.5 * (source + _rows_of(reference, crowd.n_classes, source))
@@ -327,7 +326,7 @@ def _fit(crowd: _Crowd, reference: np.ndarray | None, pastes: np.ndarray) -> _Fi
         change = float(np.abs(moved - pastes).max(initial=0.0))
         if step > LEAST_STEPS and change < MOVED:
             break
-        if step > 1:  # first the two answers take shape
+        if step > 1:  # the two answers must take shape first
             pastes = 0.5 * (pastes + moved)
     score, gain = np.minimum(against_own, against_style), float(pastes @ against_style)
     return _Fit(joint, right, copied, by_own, score, gain, prior.like)
@@ -340,20 +339,20 @@ def _rows_of(reference: np.ndarray, n_classes: int, other: np.ndarray) -> np.nda
 
 
 class _Prior:
-    """P(truth, source | reference): truth by the reference label; the source is it, or as truth says."""
+    """P(truth, source | reference): truth by the reference; the source is the reference or follows truth."""
 
     def __init__(self, crowd: _Crowd, reference: np.ndarray | None) -> None:
         n_classes = crowd.n_classes
         self.known = reference is not None
         code = np.full(crowd.n_tasks, -1) if reference is None else reference
-        self.code = np.where(code < 0, n_classes, code)  # a class of its own: not asked
+        self.code = np.where(code < 0, n_classes, code)  # tasks not asked are a class of their own
         self.same = _rows_of(code, n_classes, np.zeros((crowd.n_tasks, n_classes)))
         self.like = SOURCE[0] / sum(SOURCE) if self.known else float("nan")
         self.believed = 0.5 * (np.eye(n_classes) + 1.0 / n_classes)
         self.rest = self.believed
 
     def update(self, joint: np.ndarray) -> Float64[np.ndarray, "tasks truths answers"]:
-        """Return the logarithm of the prior that the joint belief in both answers makes likeliest."""
+        """Return the logarithm of the prior that is likeliest under the joint belief in both answers."""
         truth, n_classes = joint.sum(axis=2), joint.shape[1]
         share = _adder(self.code, n_classes + 1) @ truth + 0.5
         log_truth = np.log(share / share.sum(axis=1, keepdims=True))[self.code]
@@ -377,9 +376,9 @@ class _Prior:
 def _own_chances(
     crowd: _Crowd, truth: np.ndarray, honest: np.ndarray
 ) -> tuple[Float64[np.ndarray, "labels classes"], Float64[np.ndarray, "labels classes"]]:
-    """Return the chance of each label by her own confusion matrix, if each class is true.
+    """Return P(label | truth) at each label by its worker's confusion matrix, with the label and without it.
 
-    The second is that by her other labels. Only the cells of labels that there are take memory.
+    Only cells of existing labels take memory.
     """
     given, n_classes = truth[crowd.task], crowd.n_classes
     confusion = (honest[crowd.worker][:, np.newaxis] * given).T @ crowd.given
@@ -397,8 +396,8 @@ def _predicted(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return four chances of each label, by the labels that others gave the task.
 
-    They are P(it is right), P(the source gave it), P(the worker gives it on her own), and P(a source
-    known only through the truth gave it).
+    They are P(the label is right), P(the source gave it), P(the worker gives it on her own), and P(a
+    source known only through the truth gave it).
     """
     left_alone = np.exp(alone.min(axis=1, keepdims=True) - alone)
     left_together = np.exp(together.min(axis=1, keepdims=True) - together)
@@ -417,7 +416,7 @@ def _predicted(
 
 
 def _result(crowd: _Crowd, fit: _Fit) -> PastedAnswers:
-    """Return each worker's share and skill, given what the others' labels say of both answers."""
+    """Return the result: each worker's share and skill, given both answers by the others' labels."""
     n_labels = np.bincount(crowd.worker, minlength=crowd.n_workers).astype(np.float64)
     share = np.full(crowd.n_workers, 0.5)
     for _ in range(SHARE_STEPS):

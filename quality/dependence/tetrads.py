@@ -1,8 +1,8 @@
-"""Likeness to a reference of a handful of workers: who is liker it than her colleagues let expect.
+"""Likeness of a handful of workers to a reference, compared with that of their colleagues.
 
 A tetrad compares: (worker, reference) (colleague, colleague) = (worker, colleague) (colleague,
-reference), in agreements beyond chance. Her skill cancels from it, and so does what everybody knows. A
-lone paster of one model answers as another does, since models err alike, and leaves the tetrad.
+reference), in agreements beyond chance. The worker's skill cancels, and so does common knowledge. A lone
+paster of one model answers as another model does, since models err alike: her tetrad is not an equality.
 
 >>> rng = np.random.default_rng(0)
 >>> truth = rng.integers(3, size=300)
@@ -21,20 +21,20 @@ from jaxtyping import Int
 
 __all__ = ["Likeness", "likeness"]
 
-SPREAD = 0.25  # of honest people's likeness to a reference, as a share of what is expected
+SPREAD = 0.25  # of honest people's likeness to a reference, as a share of the expected likeness
 LEAST = 0.02  # agreement of colleagues beyond chance, in a denominator
 UNIT = 4.0  # labels of variance one, added to a worker's own
 
 
 class Likeness(NamedTuple):
-    """Signed square of each worker's excess in standard errors, and the share that it is worth."""
+    """Signed square of each worker's excess in standard errors, and the share of labels that explains it."""
 
     evidence: np.ndarray  # [workers], 0 where nothing can be compared
-    share: np.ndarray  # [workers] of labels that must be the reference's, at least
+    share: np.ndarray  # [workers], least share of labels that are the reference's
 
 
 class _Alike(NamedTuple):
-    """Agreement of pairs of labels: beyond chance, as it is, what 1 is worth, and its pairs."""
+    """Agreement of pairs of labels: beyond chance and scaled, raw, the scale, and the number of pairs."""
 
     beyond: float
     same: float
@@ -43,14 +43,14 @@ class _Alike(NamedTuple):
 
     @property
     def variance(self) -> float:
-        """Of `beyond`, with pairs independent of each other."""
+        """Variance of `beyond`, if pairs are independent."""
         return self.same * (1.0 - self.same) / self.scale**2 / self.n_pairs
 
 
 def likeness(
     table: Int[np.ndarray, "workers tasks"], reference: Int[np.ndarray, " tasks"], *, n_classes: int
 ) -> Likeness:
-    """Return how much liker the reference each worker is than her colleagues' answers let expect.
+    """Compare each worker's agreement with the reference with that expected from her colleagues.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def _alike(pairs: list[tuple[np.ndarray, np.ndarray]], n_classes: int) -> _Alike
 
 
 def _by_chance(first: np.ndarray, second: np.ndarray, n_classes: int) -> tuple[float, float, float]:
-    """Return how often two random labels are the same: one of each, two of the first, of the second."""
+    """Return P(two random labels are equal): one of each column, two of the first, two of the second."""
     p, q = (np.bincount(one, minlength=n_classes) / len(one) for one in (first, second))
     return float(p @ q), float(p @ p), float(q @ q)
 
@@ -122,7 +122,7 @@ def _own_variance(
     own: np.ndarray, others: np.ndarray, reference: np.ndarray, ratio: float,
     to_reference: _Alike, to_others: _Alike,
 ) -> float:  # fmt: skip
-    """Return the variance of the excess by the tasks that she happened to label."""
+    """Return the variance of the excess by the sampling of the tasks that she labelled."""
     mine = own >= 0
     n_others = (others[:, mine] >= 0).sum(axis=0)
     same = (others[:, mine] == own[mine]).sum(axis=0)

@@ -48,7 +48,7 @@ OFFSETS = {"string": np.int32, "large_string": np.int64}  # by the type's name
 def array_texts(array: Any) -> Texts | None:
     """Return the texts of an Arrow array, not copied; None if it holds no text or a cell is missing.
 
-    Of a slice they are its own letters alone.
+    The texts of a slice have its own letters alone.
     """
     offset = OFFSETS.get(str(array.type))
     if offset is None or array.null_count:
@@ -63,7 +63,7 @@ def array_texts(array: Any) -> Texts | None:
 
 
 def column_texts(values: Any) -> list[Texts] | None:
-    """Return the texts of a column that Arrow holds, for pandas or itself, in pieces; None of others."""
+    """Return the texts, in pieces, of a column of Arrow or of pandas on Arrow; None for other columns."""
     dtype = getattr(values, "dtype", None)
     if getattr(dtype, "storage", None) == "pyarrow" or hasattr(dtype, "pyarrow_dtype"):
         values = getattr(values, "array", values).__arrow_array__()
@@ -80,7 +80,7 @@ class LabelError(ValueError):
     Parameters
     ----------
     message
-        What is wrong and how to go on.
+        The fault and its remedy.
     column
         The argument at fault: ``"worker"``, ``"task"``, ``"label"`` or ``"classes"``.
     row
@@ -122,10 +122,10 @@ def factorize(
     """
     if isinstance(values, np.ndarray):
         return _factorize_numbers(values, name)
-    # a hash table sees each row once and leaves only the distinct names to sort
+    # a hash table reads each row once and leaves only the distinct names to sort
     try:
         names = list(dict.fromkeys(values))
-    except TypeError:  # a list, say, which is no name
+    except TypeError:  # a cell that is not hashable, such as a list
         _refuse_parts(values, name)
     missing = [entry for entry in names if _is_missing(entry)]
     if missing:
@@ -142,7 +142,7 @@ def factorize(
     names.sort()
     sorted_names = np.array(names)
     if isinstance(names[0], int) and sorted_names.dtype.kind not in "biu":
-        raise LabelError(  # as doubles two of them could be one
+        raise LabelError(  # two of them could be equal as doubles
             f"{name} must be integers of 64 bits, all of which are signed or none, got {names[0]} to "
             f"{names[-1]}: give them as text",
             column=name,
@@ -186,7 +186,7 @@ def class_names(classes: Sequence[Any]) -> Shaped[np.ndarray, " classes"]:
 def lookup(
     names: Shaped[np.ndarray, " names"], vocabulary: Shaped[np.ndarray, " codes"]
 ) -> Int64[np.ndarray, " names"]:
-    """Return the code of each name in a vocabulary, -1 where it does not stand there."""
+    """Return the code of each name in a vocabulary, -1 for a name that is not in it."""
     code = {name: position for position, name in enumerate(vocabulary.tolist())}
     return np.array([code.get(name, -1) for name in names.tolist()], dtype=np.int64)
 
@@ -214,7 +214,7 @@ def sort_codes(
 ) -> tuple[Int[np.ndarray, " rows"], Int64[np.ndarray, " offsets"]]:
     """Sort codes, stably, by counting; return the order of the rows and where each code starts.
 
-    The order is of that kind of integer, which must be able to count the rows.
+    `kind` is the type of the order, which must be able to count the rows.
     """
     start = np.zeros(n_codes + 1, dtype=np.int64)
     order = np.empty(len(code), dtype=kind)
@@ -250,7 +250,7 @@ def _is_missing(entry: Any) -> bool:
 
 
 def _position(values: list[Any], entry: Any) -> int:
-    """Return the first row that holds this very entry; NaN differs from itself."""
+    """Return the first row that holds this entry, compared by identity, as NaN differs from itself."""
     return next(row for row, value in enumerate(values) if value is entry or _is_missing(value))
 
 
@@ -284,7 +284,7 @@ def code_integers(
     n_values
         Number of integers of all pieces together.
     to
-        Where the codes are written; fresh memory if None. Sixteen bytes per integer are needed beside it.
+        Where the codes are written; fresh memory if None. Sixteen more bytes per integer are needed.
 
     Examples
     --------
@@ -301,7 +301,7 @@ def code_integers(
         least, most = int(values.min(initial=0)), int(values.max(initial=0))
         low, high = min(low, least), max(high, most)
         if least >= MIN_INT32 and most <= MAX_INT32:
-            room[:] = values  # where the codes will be: fresh memory costs time
+            room[:] = values  # in the memory of the codes: fresh memory costs time
             held.append(room)
         else:
             held.append(values.copy())
@@ -331,9 +331,9 @@ def _eights(values: Int[np.ndarray, " values"]) -> Texts:
 def _in_text_order(ascending: Int64[np.ndarray, " values"]) -> Int64[np.ndarray, " values"]:
     """Return the positions of ascending integers in the order of their texts.
 
-    A minus comes before a digit. The texts of one sign are ordered as their digits behind a decimal
-    point are, and where those are equal the shorter comes first, as it does already. The sort merges
-    one run for each number of digits.
+    A minus comes before a digit. Texts of one sign are ordered as their digits behind a decimal point. Of
+    equals the shorter comes first, which it does already. The sort merges one run for each number of
+    digits.
     """
     n_negative = int(np.searchsorted(ascending, 0))
     negative = np.argsort(_behind_point(ascending[:n_negative][::-1].copy()), kind="stable")
@@ -343,7 +343,7 @@ def _in_text_order(ascending: Int64[np.ndarray, " values"]) -> Int64[np.ndarray,
 
 @kernel
 def _behind_point(values):
-    """Return the digits of integers, filled up with zeros to nineteen."""
+    """Return the digits of integers, filled with zeros to nineteen digits."""
     found = np.empty(len(values), dtype=np.uint64)
     for at in range(len(values)):
         negative = np.int64(values[at] < 0)
@@ -363,12 +363,12 @@ def _mark(values, low, place):
 
 @kernel
 def _look_up(values, low, place, code):
-    """Write what stands at the place of each value."""
+    """Write the code at the place of each value."""
     for row in range(len(values)):
         code[row] = place[np.int64(values[row]) - low]
 
 
-MANY = 2**15  # rows that are worth loading the kernels for text
+MANY = 2**15  # rows, at least, for which loading the kernels for text saves time
 
 Coded = tuple[Int[np.ndarray, " rows"], Shaped[np.ndarray, " names"]]
 
@@ -415,7 +415,7 @@ def _is_quick(values: Any) -> bool:
 
 
 def _code(values: Any, name: str) -> Coded:
-    """Return codes and sorted names; only distinct values are sorted where a column can list them."""
+    """Return codes and sorted names; only distinct values are sorted if the column can list them."""
     pieces = column_texts(values) if len(values) >= MANY else None
     if pieces is not None:
         return _code_texts(pieces) or factorize(column(values), name)
@@ -426,7 +426,7 @@ def _code(values: Any, name: str) -> Coded:
     found = column(distinct)
     blank = any(isinstance(entry, str) and not entry.strip() for entry in found)
     if blank or code.min() < 0:
-        return factorize(column(values), name)  # which names the first row at fault
+        return factorize(column(values), name)  # raises an error that names the first row at fault
     rank, names = factorize(found, name)
     return rank[code], names
 
@@ -444,7 +444,7 @@ def _code_texts(pieces: list[Texts]) -> Coded | None:
 
 
 def _distinct_of(values: Any) -> Callable[[], tuple[np.ndarray, Any]] | None:
-    """Return what lists a column's codes and distinct values: for text in NumPy and for pandas."""
+    """Return a function of a column's codes and distinct values, for text in NumPy and for pandas."""
     dtype = getattr(values, "dtype", None)
     if isinstance(values, np.ndarray):
         text = values.dtype.kind == "U" and values.ndim == 1 and values.dtype.itemsize > 0
@@ -459,7 +459,7 @@ def _distinct_text(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     native = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("="))
     letters = native.view(np.uint32).reshape(len(native), native.dtype.itemsize // 4)
     code, first = (np.empty(len(letters), dtype=np.int32) for _ in range(2))
-    # untouched ones cost nothing
+    # slots that are never written cost no memory
     slots = np.zeros(1 << (2 * len(letters)).bit_length(), dtype=np.int32)
     n_found = _hash_rows(letters, slots, code, first, np.empty(len(letters), dtype=np.uint64))
     return code, native[first[:n_found]]
@@ -469,8 +469,8 @@ def _distinct_text(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _hash_rows(letters, slots, code, first, hashes):
     """Write the code of each row among the distinct rows, and the first row of each; return their number.
 
-    A hash only proposes a row to compare with: equal codes mean equal letters. A slot holds a code
-    plus one, 0 while nobody has it; there are more than rows.
+    A hash only proposes a row to compare with: equal codes mean equal letters. A slot holds a code plus
+    one, or 0 while it is free; there are more slots than rows.
     """
     n_rows, width = letters.shape
     n_found = 0

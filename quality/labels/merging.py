@@ -6,9 +6,9 @@ array([0, 1, 1, 1])
 >>> merge_rows(np.array([0, 1, 2, 3]), np.zeros(4, int), np.array([0, 1, 1, 0]), groups, n_classes=2)
 (array([0, 1]), array([0, 0]), array([0, 1]))
 
-A group's label for a task is the one that most of its members gave it; where two are level the
-group does not vote. Every aggregator counts groups in this one way (``groups=``), whatever its
-model: it estimates how good the group's vote is as it does for a worker.
+A group's label for a task is the label that most of its members gave; if two labels are level, the group
+does not vote. Every aggregator counts groups in this one way (``groups=``), whatever its model, and
+estimates the reliability of the group's vote as it does for a worker.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ ALONE = -1  # the code of workers in no group
 
 
 def check_groups(groups: Int[np.ndarray, " workers"], n_workers: int) -> None:
-    """Raise ValueError unless there is one group code per worker, -1 for one who is alone."""
+    """Raise ValueError unless there is one group code per worker, -1 for a worker in no group."""
     if not (groups.dtype.kind in "iu" and groups.shape == (n_workers,)):
         raise ValueError(
             f"groups must be {n_workers} codes, one per worker and {ALONE} for one in no group, "
@@ -42,7 +42,7 @@ def voters(groups: Int[np.ndarray, " workers"]) -> Int64[np.ndarray, " workers"]
 def of_voters(
     values: Shaped[np.ndarray, " *table"], groups: Int[np.ndarray, " workers"] | None
 ) -> Shaped[np.ndarray, " *table"]:
-    """Return what is estimated of each worker's voter; the values themselves without groups."""
+    """Return each worker's values, which are those of her voter; the values themselves without groups."""
     return values if groups is None else values[voters(groups)]
 
 
@@ -57,7 +57,7 @@ def merge_rows(
 ]:  # fmt: skip
     """Return the rows of a table in which every group votes once, sorted by (task, worker) as they were.
 
-    Rows of those in no group are not sorted anew: the groups' votes are put between them.
+    Rows of workers in no group are not sorted anew: the groups' votes are inserted between them.
     """
     together = (groups > ALONE)[worker]
     voter = voters(groups)[worker[together]]

@@ -1,6 +1,6 @@
-"""The classes that each task was given: tables of tasks by classes that hold little else.
+"""Sparse tables of tasks by classes: only the classes that each task was given have entries.
 
-With a thousand classes a task is given a few of them, and what is believed of all others is one number.
+With a thousand classes a task is given a few of them, and one number is enough for all others.
 
 >>> from quality.labels.table import encode
 >>> labels = encode(["ann", "bob", "cy"], [1, 1, 2], list("xyy"), classes=list("wxyz"))
@@ -32,7 +32,7 @@ EQUAL = 1e-12  # probabilities closer than this are equal
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NamedClasses:
-    """Which classes each task was given, made by :func:`name_classes`.
+    """The classes that each task was given, made by :func:`name_classes`.
 
     Parameters
     ----------
@@ -63,11 +63,11 @@ class NamedClasses:
         return np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
 
     def sums(self, values: Float[np.ndarray, " entries"]) -> Float64[np.ndarray, " tasks"]:
-        """Return what the entries of each task add up to."""
+        """Return the sum of each task's entries."""
         return np.bincount(self.task, values, len(self.start) - 1)
 
     def largest(self, values: Float[np.ndarray, " entries"]) -> Float64[np.ndarray, " tasks"]:
-        """Return the largest of each task's entries, 0 where it has none."""
+        """Return the largest of each task's entries, 0 without entries."""
         found = np.zeros(len(self.start) - 1)
         some = np.diff(self.start) > 0
         if some.any():
@@ -114,7 +114,7 @@ def name_classes(
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class NamedPosterior:
-    """P(truth | labels) of every task: of each class that it was given, and of all others together.
+    """P(truth | labels) of every task: for each class that it was given, and for all others together.
 
     Parameters
     ----------
@@ -125,25 +125,25 @@ class NamedPosterior:
     rest
         Of each task: the probability of all classes that it was not given, in proportion to `base`.
     base
-        What they are believed beforehand; even if None.
+        Prior probability of each class; uniform if None.
 
     Notes
     -----
-    **Guarantees.** ``posterior[tasks]`` is the rows of the table that it stands for, and
-    ``posterior[tasks, labels]`` its cells; decisions, margins and entropies are those of that table.
+    **Guarantees.** ``posterior[tasks]`` returns rows of the full table, and ``posterior[tasks, labels]``
+    its cells; decisions, margins and entropies are those of the full table.
     """
 
     named: NamedClasses
     p: Float64[np.ndarray, " entries"]
     rest: Float64[np.ndarray, " tasks"]
     base: Float64[np.ndarray, " classes"] | None = None
-    _unit: Float64[np.ndarray, " tasks"] = field(init=False)  # what `base` is multiplied by
+    _unit: Float64[np.ndarray, " tasks"] = field(init=False)  # factor on `base`
 
     def __post_init__(self) -> None:
         n_classes = self.named.n_classes
         base = np.full(n_classes, 1.0 / max(n_classes, 1)) if self.base is None else self.base
         room = np.maximum(1.0 - self.named.sums(base[self.named.code]), 0.0)
-        there = np.diff(self.named.start) < n_classes  # rounding leaves room where there is none
+        there = np.diff(self.named.start) < n_classes  # counted: `room` may be rounding alone
         unit = np.divide(self.rest, room, out=np.zeros(len(room)), where=there & (room > 0))
         object.__setattr__(self, "base", base)
         object.__setattr__(self, "_unit", unit)
@@ -178,19 +178,19 @@ class NamedPosterior:
         return rows
 
     def decide(self) -> tuple[Int16[np.ndarray, " tasks"], Bool[np.ndarray, " tasks"]]:
-        """Return the likeliest class of each task, the lowest code among equals, and where they tie."""
+        """Return the likeliest class of each task, the lowest code among equals, and whether it ties."""
         label, tied, _ = self._likeliest()
         return label, tied
 
     def margin(self) -> Float64[np.ndarray, " tasks"]:
-        """Return the largest minus the second; 1 where there is but one class, 0 for ties by rounding."""
+        """Return the largest probability minus the second; 1 with one class, 0 for ties up to rounding."""
         return self._likeliest()[2]
 
     def entropy(self) -> Float64[np.ndarray, " tasks"]:
         """Return the entropy of each task's distribution in nats."""
         base, code = self._base(), self.named.code
         of_base, of_named = _p_log_p(base), self.named.sums(_p_log_p(self.p))
-        # of the others: the sum of (unit b) log(unit b)
+        # part of the other classes: the sum of (unit b) log(unit b)
         unit, log_unit = self._unit, np.log(np.where(self._unit > 0, self._unit, 1.0))
         others = unit * (of_base.sum() - self.named.sums(of_base[code])) + self.rest * log_unit
         entropy: np.ndarray = np.maximum(-(of_named + others), 0.0)
@@ -217,7 +217,7 @@ class NamedPosterior:
         scale = np.divide(1.0 - confidence, others, out=np.zeros(n_tasks), where=others > 0)
         kept = entry < 0
         scale[kept] = 1.0
-        # where nothing is left of the others, what is not believed in the label is theirs evenly
+        # if the other classes have probability 0, they share 1 - confidence evenly
         lost = np.where((others > 0) | kept, 0.0, 1.0 - confidence)
         each = lost / max(self.named.n_classes - 1, 1)
         n_unnamed = self.named.n_classes - np.diff(self.named.start)
@@ -248,7 +248,7 @@ def _p_log_p(p: Float64[np.ndarray, " some"]) -> Float64[np.ndarray, " some"]:
 def _likeliest(start, code, p, unit, base, order, label, tied, margin) -> None:
     """Write each task's label, ties and margin; `order` lists the classes by `base`, largest first.
 
-    Of the classes that a task was not given the first two can be the likeliest or the second.
+    Of the classes that a task was not given, only the first two can be the likeliest or the second.
     """
     n_classes = len(base)
     for task in range(len(label)):
@@ -287,6 +287,6 @@ def _likeliest(start, code, p, unit, base, order, label, tied, margin) -> None:
             equals += 1
             best = min(best, other)
             if base[other] == base[order[n_classes - 1]] and equals > 1:
-                break  # all that follow are equal, and of larger codes
+                break  # all further classes are equal, with larger codes
         label[task], tied[task] = best, equals > 1
         margin[task] = 1.0 if n_classes == 1 else (0.0 if equals > 1 else first - second)

@@ -1,8 +1,8 @@
 """Workers and tasks renumbered so that those who meet are near each other in memory.
 
-Where many workers have a few labels each, what is known of them does not fit into a cache, and a pass over
-the labels waits for memory at every one. Workers commonly label tasks that came to them together,
-though the tasks' names do not say so: walking the table from task to worker to task finds them.
+If many workers have a few labels each, their numbers do not fit into a cache, and a pass over the labels
+waits for memory at every label. Workers commonly label tasks that came to them together, though the tasks'
+names do not show it. A walk over the table, from task to worker to task, finds them.
 
 >>> from quality.labels import encode
 >>> labels = encode(["ann", "ann", "bob", "bob", "cy"], [1, 3, 2, 4, 3], list("xyxyx"))
@@ -26,9 +26,9 @@ from quality.parallel import kernel
 
 __all__ = ["NearTable", "bring_near", "by_votes", "order_by_votes", "walk_near"]
 
-MANY_WORKERS = 2**15  # what is known of fewer stays in a cache
-MANY_CELLS = 2**19  # of all workers' matrices: as many numbers fill a cache of four megabytes
-MANY_CLASSES = 9  # of fewer, neighbours ask for the same rows often enough
+MANY_WORKERS = 2**15  # the numbers of fewer stay in a cache
+MANY_CELLS = 2**19  # of all workers' matrices: so many numbers fill a cache of four megabytes
+MANY_CLASSES = 9  # with fewer, neighbours use the same rows often enough
 FEW_LABELS = 16  # of a worker on average: with more, she meets everybody
 
 
@@ -54,27 +54,27 @@ class NearTable:
         freeze_arrays(self)
 
     def row_given(self, values: Shaped[np.ndarray, " *table"]) -> Shaped[np.ndarray, " *table"]:
-        """Return what is given of the rows of the other table in the order of this one's."""
+        """Return values of the original table's rows in the order of this table's."""
         return values if self.row is None else values[self.row]
 
     def task_given(self, values: Shaped[np.ndarray, " *table"]) -> Shaped[np.ndarray, " *table"]:
-        """Return what is given of the tasks of the other table in the order of this one's."""
+        """Return values of the original table's tasks in the order of this table's."""
         return values if self.task is None else values[self.task]
 
     def worker_given(self, values: Shaped[np.ndarray, " *table"]) -> Shaped[np.ndarray, " *table"]:
-        """Return what is given of the workers of the other table in the order of this one's."""
+        """Return values of the original table's workers in the order of this table's."""
         return values if self.worker is None else values[self.worker]
 
     def by_row(self, values: Shaped[np.ndarray, " *table"]) -> Shaped[np.ndarray, " *table"]:
-        """Return what was found of this table's rows in the order of the other's."""
+        """Return values of this table's rows in the order of the original's."""
         return _back(values, self.row)
 
     def by_task(self, values: Shaped[np.ndarray, " *table"]) -> Shaped[np.ndarray, " *table"]:
-        """Return what was found of this table's tasks in the order of the other's."""
+        """Return values of this table's tasks in the order of the original's."""
         return _back(values, self.task)
 
     def by_worker(self, values: Shaped[np.ndarray, " *table"]) -> Shaped[np.ndarray, " *table"]:
-        """Return what was found of this table's workers in the order of the other's."""
+        """Return values of this table's workers in the order of the original's."""
         return _back(values, self.worker)
 
 
@@ -89,8 +89,8 @@ def _back(values: np.ndarray, code: np.ndarray | None) -> np.ndarray:
 def by_votes(labels: CrowdLabels) -> NearTable:
     """Return the table with its tasks in the order of the class that most of their labels give.
 
-    Where what is known of a worker is a matrix of very many classes, the labels of neighbouring tasks then
-    ask for the same rows of it. Elsewhere it is :func:`bring_near`. It is renumbered once while it lives.
+    If each worker has a matrix of very many classes, the labels of neighbouring tasks then use the same
+    rows of it. Otherwise do what :func:`bring_near` does. A table is renumbered once while it lives.
     """
     cells = labels.n_workers * labels.n_classes**2
     if labels.n_classes < MANY_CLASSES or cells < MANY_CELLS or _is_open(labels):
@@ -137,7 +137,7 @@ def _most_given(label, task_start, n_same, most) -> None:
 
 
 def bring_near(labels: CrowdLabels) -> NearTable:
-    """Return the table renumbered where that pays, and the table itself elsewhere.
+    """Return the table renumbered if that saves time, or else the table itself.
 
     A table is renumbered once while it lives: several aggregators are fitted to it.
     """
@@ -159,10 +159,10 @@ _SORTED: WeakKeyDictionary[CrowdLabels, NearTable] = WeakKeyDictionary()
 
 
 def walk_near(labels: CrowdLabels) -> NearTable:
-    """Return the table with tasks and workers in the order in which a walk comes by them.
+    """Return the table with tasks and workers in the order in which a walk meets them.
 
-    Breadth first: from each task, beginning with the lowest code, to its workers, and to their other
-    tasks. Workers without labels are the last. Linear in the labels.
+    The walk is breadth first: from each task, beginning with the lowest code, to its workers, and to their
+    other tasks. Workers without labels are the last. It takes time linear in the labels.
     """
     task, worker = np.empty(labels.n_tasks, np.int32), np.empty(labels.n_workers, np.int32)
     task_code, worker_code = np.full_like(task, -1), np.full_like(worker, -1)
@@ -190,7 +190,7 @@ def walk_near(labels: CrowdLabels) -> NearTable:
 def _walk(
     worker, task, task_start, worker_order, worker_start, task_code, worker_code, tasks, workers
 ) -> None:
-    """Write codes in the order of the walk, and whose they are; codes are -1 before."""
+    """Write new codes in the order of the walk, and the old code of each; new codes are -1 before."""
     n_tasks = n_workers = n_done = 0
     for seed in range(len(task_code)):
         if task_code[seed] < 0:

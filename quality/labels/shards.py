@@ -6,12 +6,11 @@
 >>> engine.add_up(lambda shard, _: (shard.counts().sum(axis=0),), None)
 (array([2, 1]),)
 
-A task is never split over shards, so that whatever is counted over labels is a sum over shards, and
-whatever is computed of a task needs its shard alone. Functions on shards hand one function and its
-parameters to an :class:`Engine`, which runs it on every shard, wherever the shards are, and adds the
-parts up in a tree whose form depends on their number alone: the same bytes on any number of threads,
-processes or machines, whichever of them fail on the way. :class:`LocalEngine` is the engine of
-threads in this process.
+A task is never split over shards. So every count over labels is a sum over shards, and every result about
+a task needs its shard alone. An :class:`Engine` gets a function and its parameters, and runs the function
+on every shard, wherever the shards are. It adds the parts up in a tree whose form depends on their number
+alone, so that the bytes are the same on any number of threads, processes or machines, whichever of them
+fail on the way. :class:`LocalEngine` is the engine of threads in this process.
 """
 
 from collections import deque
@@ -68,7 +67,7 @@ class LabelShard:
     Raises
     ------
     ValueError
-        If a code is out of its range, or the rows are not those of the tasks: loops index by them.
+        If a code is out of its range, or the rows are not those of the tasks; loops index by both.
 
     Examples
     --------
@@ -125,12 +124,12 @@ class LabelShard:
         return count_labels(self.task, self.label, self.n_tasks, self.n_classes)
 
     def keep_workers(self, keep: Bool[np.ndarray, " workers"]) -> "LabelShard":
-        """Return the same tasks without the labels of the other workers, as of a whole table."""
+        """Return the same tasks without the labels of the other workers, as for a whole table."""
         check_keep(keep, self.n_workers, "worker")
         return self.keep_labels(keep[self.worker])
 
     def keep_labels(self, rows: Bool[np.ndarray, " labels"]) -> "LabelShard":
-        """Return the same tasks with these of their labels alone, as of a whole table."""
+        """Return the same tasks with these rows alone, as for a whole table."""
         check_keep(rows, self.n_labels, "label")
         start = np.concatenate([[0], np.cumsum(rows)])[self.task_start]
         about = (self.gold, start, self.first_task, self.n_workers, self.n_classes)
@@ -152,7 +151,7 @@ class LabelShard:
 
 @runtime_checkable
 class Engine(Protocol):
-    """What works on the shards of one table. The function `work` must be importable by name."""
+    """An engine that works on the shards of one table. The function `work` must be importable by name."""
 
     def map(
         self, work: Callable[[LabelShard, Any], Result_co], parameters: Any
@@ -183,7 +182,7 @@ def tree_total(parts: Iterable[Sums]) -> Sums:
     Parameters
     ----------
     parts
-        One or more, equal in shapes; consumed in order, of which few are kept at a time.
+        One or more parts, equal in shapes; consumed in order, and few are kept at a time.
 
     Raises
     ------
@@ -192,8 +191,8 @@ def tree_total(parts: Iterable[Sums]) -> Sums:
 
     Notes
     -----
-    **Guarantees.** The bytes of the total depend on the parts and their order alone: it is what
-    adding neighbours level by level gives.
+    **Guarantees.** The bytes of the total depend on the parts and their order alone: neighbours are added
+    level by level.
 
     Examples
     --------
@@ -274,8 +273,8 @@ class LocalEngine:
     Parameters
     ----------
     shards
-        Shards, or functions that load them: such a function is called anew for every pass, for
-        tables larger than memory, and one shard per thread is loaded at a time.
+        Shards, or functions that load them, for tables larger than memory: such a function is called anew
+        for every pass, and one shard per thread is loaded at a time.
     threads
         Number of threads at most; all cores if None.
 
@@ -327,7 +326,7 @@ class LocalEngine:
         return self.changed(partial(LabelShard.merge_workers, groups=groups))
 
     def changed(self, change: Callable[[LabelShard], LabelShard]) -> "LocalEngine":
-        """Return an engine on changed shards; those that are loaded are changed when they are."""
+        """Return an engine on changed shards; a shard given as a function is changed when it is loaded."""
         changed = [
             change(shard) if isinstance(shard, LabelShard) else partial(_load, shard, change)
             for shard in self._shards
@@ -335,7 +334,7 @@ class LocalEngine:
         return LocalEngine(changed, threads=self._threads)
 
     def _each(self, work: Callable[[LabelShard, Any], Result], parameters: Any) -> Iterator[Result]:
-        """Yield the results of the shards, in order; at most as many are loaded as there are threads."""
+        """Yield the results of the shards, in order; at most one shard per thread is loaded."""
         begun: deque[Future[Result]] = deque()
         with ThreadPoolExecutor(self._threads) as pool:
             for shard in self._shards:

@@ -4,8 +4,8 @@
 >>> rows.worker, rows.task_start
 (array([2, 4], dtype=int32), array([0, 1, 2]))
 
-Rows are first brought together by ranges of tasks, each of which is then sorted in a cache. A row is
-one number meanwhile: its task's place in the range, the worker and the label.
+Rows are first brought together by ranges of tasks; each range is then sorted in a cache. Meanwhile a row
+is one number, made of its task's place in the range, the worker and the label.
 """
 
 from collections.abc import Iterator
@@ -29,12 +29,12 @@ __all__ = [
     "sorted_ranges",
 ]
 
-MAX_RANGES = 64  # of tasks: the rows of one fit into a cache
-KEY_BITS = 63  # of the number that a row is while it is sorted
+MAX_RANGES = 64  # of tasks: the rows of one range fit into a cache
+KEY_BITS = 63  # of the number that stands for a row while it is sorted
 
 
 class RepeatError(LabelError):
-    """A worker labels a task twice; attributes as of :class:`~quality.LabelError`.
+    """A worker labels a task twice; the attributes are those of :class:`~quality.LabelError`.
 
     Examples
     --------
@@ -46,7 +46,7 @@ task: keep one of them
 
 
 class SortedRows(NamedTuple):
-    """Rows by (task, worker), and where the rows of each task and of each worker are."""
+    """Rows sorted by (task, worker), with the positions of each task's and each worker's rows."""
 
     worker: Int32[np.ndarray, " rows"]
     task: Int32[np.ndarray, " rows"]
@@ -67,8 +67,8 @@ def sort_rows(
 ) -> SortedRows:
     """Sort rows of codes; raise RepeatError if a worker labels a task twice.
 
-    With `overwrite` the sorted rows take the memory of those given where they can, and an error
-    names no rows.
+    With `overwrite` the sorted rows take the memory of the given rows if possible, and an error names no
+    rows.
     """
     worker = np.ascontiguousarray(worker, dtype=np.int32)
     task = np.ascontiguousarray(task, dtype=np.int32)
@@ -116,7 +116,7 @@ def sort_rows(
         raise RepeatError("a worker labels a task twice: keep one of the labels", column="worker")
     if repeated:
         _refuse_repeat(task.astype(np.int64) * n_workers + worker)
-    # the keys' memory is used again: fresh memory takes as long as what is put there
+    # the memory of the keys is used again: fresh memory takes as long as the work on it
     worker_start = rows_by_worker(to_worker, n_workers, key)
     return SortedRows(to_worker, to_task, to_label, task_start, key, worker_start)
 
@@ -132,20 +132,20 @@ def sorted_ranges(
     in_range: int,
     keep: Literal["any", "first", "last"] = "any",
 ) -> Iterator[tuple[Int64[np.ndarray, " _"], Int64[np.ndarray, " _"], Int64[np.ndarray, " _"]]]:
-    """Yield rows of codes by task and worker: worker, task and label of a range of tasks, where it has any.
+    """Yield rows sorted by task and worker: worker, task and label of each range of tasks that has rows.
 
     Parameters
     ----------
     worker, task, label
-        Codes, which may be pages of files: they are gone through twice, in their order.
+        Codes, which may be pages of files: they are read twice, in their order.
     key
-        Room for a number a row; every range of it is then read once.
+        Memory for a number a row; every range of it is then read once.
     n_workers, n_tasks
-        Numbers of the names.
+        Numbers of workers and of tasks.
     in_range
         Rows of a range on average.
     keep
-        Which of the rows that repeat a worker and a task comes first, by their order.
+        The row that comes first of those that repeat a worker and a task, by their order.
 
     Examples
     --------
@@ -176,7 +176,7 @@ def sorted_ranges(
 def _in_order(
     key: Int64[np.ndarray, " rows"], label_bits: int, keep: Literal["any", "first", "last"]
 ) -> Int64[np.ndarray, " rows"]:
-    """Return keys of rows sorted; of those that differ in the label alone, the one to keep comes first."""
+    """Return sorted keys of rows; of keys that differ in the label alone, the one to keep comes first."""
     if keep == "any":
         return np.sort(key)
     forward = key if keep == "first" else key[::-1]
@@ -203,7 +203,7 @@ def keep_rows(
     n_workers: int,
     n_tasks: int,
 ) -> SortedRows:
-    """Return some of the rows, which are sorted and stay so."""
+    """Return some of the sorted rows, in the same order."""
     return index_rows(worker[keep], task[keep], label[keep], n_workers, n_tasks)
 
 
@@ -214,7 +214,7 @@ def index_rows(
     n_workers: int,
     n_tasks: int,
 ) -> SortedRows:
-    """Return rows that are sorted, and where those of each task and of each worker are."""
+    """Return sorted rows with the positions of each task's and each worker's rows."""
     task_start = np.zeros(n_tasks + 1, dtype=np.int64)
     np.cumsum(_count(task, 0, n_tasks), out=task_start[1:])
     order = np.empty(len(worker), dtype=np.int64)
@@ -227,7 +227,7 @@ def rows_by_worker(
     n_workers: int,
     order: Int64[np.ndarray, " rows"],
 ) -> Int64[np.ndarray, " starts"]:
-    """Return where the rows of each worker start in `order`, which is filled."""
+    """Fill `order` with the rows by worker, and return where those of each worker start."""
     cut = _cuts(len(worker), n_workers)
     with shared_out(None, len(cut) - 1) as share:
         count = share(lambda at: _count(worker[cut[at] : cut[at + 1]], 0, n_workers))
@@ -238,13 +238,13 @@ def rows_by_worker(
 
 
 def _cuts(n_rows: int, least_rows: int) -> Int64[np.ndarray, " cuts"]:
-    """Return where chunks of equally many rows begin, and the end, for any number of threads alike."""
+    """Return the bounds of chunks of equally many rows, whatever the number of threads."""
     n_chunks = min(max(n_rows // max(least_rows, MIN_ROWS), 1), MAX_CHUNKS)
     return np.arange(n_chunks + 1) * n_rows // n_chunks
 
 
 def _first_of(counts: Int64[np.ndarray, "chunks kinds"]) -> Int64[np.ndarray, "chunks kinds"]:
-    """Return where each chunk's rows of each kind go: kind after kind, in each chunk after chunk."""
+    """Return where each chunk's rows of each kind go: kind after kind, and chunk after chunk in a kind."""
     flat = counts.T.ravel()
     first: np.ndarray = np.ascontiguousarray((np.cumsum(flat) - flat).reshape(counts.T.shape).T)
     return first
@@ -253,7 +253,7 @@ def _first_of(counts: Int64[np.ndarray, "chunks kinds"]) -> Int64[np.ndarray, "c
 def _count(
     code: Int32[np.ndarray, " rows"], shift: int, n_kinds: int
 ) -> Int64[np.ndarray, " kinds"]:
-    """Return the number of codes of each kind, which their upper bits are."""
+    """Return the number of codes of each kind; the upper bits of a code are its kind."""
     count = np.zeros(n_kinds, dtype=np.int64)
     _add_counts(code, shift, count)
     return count
@@ -267,7 +267,7 @@ def _add_counts(code, shift, count) -> None:
 
 @kernel
 def _to_ranges(worker, task, label, begin, end, shift, bits, place, key):
-    """Move a chunk's rows, as keys, to their ranges of tasks; `place` is where the next goes."""
+    """Move a chunk's rows, as keys, to their ranges of tasks; `place` is where a range's next key goes."""
     within = (np.int64(1) << shift) - 1
     worker_bits, label_bits = bits
     for row in range(begin, end):
@@ -279,7 +279,7 @@ def _to_ranges(worker, task, label, begin, end, shift, bits, place, key):
 
 @kernel
 def _rows_of_workers(worker, begin, end, place, order):
-    """Put the rows of a chunk behind those that each worker has before it."""
+    """Write the rows of a chunk by worker, behind each worker's rows of earlier chunks."""
     for row in range(begin, end):
         order[place[worker[row]]] = row
         place[worker[row]] += 1

@@ -117,8 +117,8 @@ class CrowdLabels:
         classes
             Vocabulary of the labels, in any order and each name once.
         overwrite
-            Whether the memory of `worker`, `task` and `label` may be overwritten, which saves fresh
-            memory; an error about two rows does not name them then.
+            Whether the memory of `worker`, `task` and `label` may be overwritten, which saves memory. An
+            error about two rows then does not name them.
 
         Raises
         ------
@@ -126,7 +126,7 @@ class CrowdLabels:
             If the codes are not equally many integers inside their vocabularies, or a vocabulary
             is out of order or repeats a name.
         LabelError
-            If a worker labels a task twice (a :class:`RepeatError`), or for no class or over 32,767.
+            If a worker labels a task twice (a :class:`RepeatError`), or there is no class or over 32,767.
 
         Notes
         -----
@@ -187,7 +187,7 @@ class CrowdLabels:
         Parameters
         ----------
         keep
-            True for each worker whose labels stay. Where all do, so does the table itself.
+            True for each worker whose labels stay. If all are True, the table itself is returned.
 
         Raises
         ------
@@ -230,8 +230,8 @@ class CrowdLabels:
     def merge_workers(self, groups: Int[np.ndarray, " workers"] | None) -> "CrowdLabels":
         """Return the same table with one label per group and task; the vocabularies stay.
 
-        It is the label that most of the group's members gave the task; where two are level the
-        group gives none. It stands in the rows of the group's first worker.
+        A group's label is the one that most of its members gave the task; if two are level, the group
+        gives none. Its row is one of the group's first worker.
 
         Parameters
         ----------
@@ -310,9 +310,9 @@ def encode(
         Equally long columns of text or of numbers: lists, arrays, columns of pandas or of Arrow.
         Row ``i`` says that ``worker[i]`` gave ``label[i]`` to ``task[i]``.
     classes
-        The classes a label may take; their order is the order of the codes. Without it the
-        classes are the sorted labels that occur: enough for quality work, not for a private
-        release, because names found in private data leak.
+        The classes a label may take; their order is the order of the codes. By default the classes are
+        the sorted labels that occur. That is not enough for a private release, because names found in
+        private data leak.
 
     Returns
     -------
@@ -394,9 +394,9 @@ def encode_gold(
 def check_gold(
     gold: Int[np.ndarray, " tasks"] | None, n_tasks: int, n_classes: int
 ) -> Int16[np.ndarray, " tasks"]:
-    """Return gold as the learners read it: one code per task, -1 everywhere where none is given.
+    """Return gold as one code per task, -1 for every task if `gold` is None.
 
-    Raises ValueError unless it is one class code or -1 for each task.
+    Raise ValueError unless it is one class code or -1 for each task.
     """
     if gold is None:
         return np.full(n_tasks, -1, dtype=np.int16)
@@ -413,7 +413,7 @@ def check_gold(
 def _places(
     names: Shaped[np.ndarray, " names"], vocabulary: Shaped[np.ndarray, " codes"]
 ) -> Int64[np.ndarray, " names"]:
-    """Return the place of each name in a sorted vocabulary, which may be long, -1 where it is not there."""
+    """Return the place of each name in a sorted, possibly long vocabulary, -1 for a name not in it."""
     kinds = {names.dtype.kind, vocabulary.dtype.kind}
     if len(kinds) > 1 or kinds & {"O"} or not len(vocabulary):  # 7 and "7" are two names
         return lookup(names, vocabulary)

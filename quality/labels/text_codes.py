@@ -5,9 +5,9 @@
 >>> code, names.letters.tobytes(), names.start
 (array([1, 0, 1], dtype=int32), b't10t9', array([0, 3, 5]))
 
-The texts of a piece are brought together in parts by the first bits of their hash, so that the
-names of one part stay in a cache, and each part has a vocabulary of its own: its names and a hash
-table. A hash only proposes a name to compare with, so equal codes mean equal bytes.
+The texts of a piece are brought together in parts by the first bits of their hash, so that the names of
+one part stay in a cache. Each part has a vocabulary of its own: its names and a hash table. A hash only
+proposes a name to compare with, so that equal codes mean equal bytes.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,14 +21,14 @@ from quality.parallel import kernel, shared_out
 
 __all__ = ["PARTS", "bring_together", "code_texts", "ranks"]
 
-PARTS = 64  # of the texts: the names of one fit into a cache
+PARTS = 64  # of the texts: the names of one part fit into a cache
 
 
 class Room(NamedTuple):
     """Memory that one piece after the other uses: fresh pages cost as much as the work on them.
 
-    `start` and `hash` are of the texts as they come; `letters`, `size` and `key`, which is the hash,
-    of the texts by part.
+    `start` and `hash` hold the texts in their order; `letters`, `size` and `key`, the hash again, hold
+    them by part.
     """
 
     start: Int64[np.ndarray, " starts"]
@@ -123,7 +123,7 @@ class _Vocabulary(NamedTuple):
         return Texts(self.letters[: start[-1]], start)
 
     def with_room_for(self, size: int) -> "_Vocabulary":
-        """Return it with room for one more name of this size."""
+        """Return the vocabulary with room for one more name of this size."""
         letters, start, key, slots, n_names = self
         used = int(start[n_names])
         if used + size > len(letters):
@@ -159,7 +159,7 @@ def code_texts(
     Returns
     -------
     tuple of int32 array and Texts
-        ``texts[code[i]]`` are the bytes of text ``i``; each occurs, and no two are equal. In UTF-8
+        ``texts[code[i]]`` are the bytes of text ``i``; each text occurs, and no two are equal. In UTF-8
         the order of the bytes is that of the characters.
 
     Notes
@@ -197,7 +197,7 @@ def ranks(order: Int64[np.ndarray, " names"]) -> Int32[np.ndarray, " names"]:
 def _code_pieces(
     pieces: Iterable[Texts], code: Int32[np.ndarray, " texts"]
 ) -> tuple[list[_Piece], Int64[np.ndarray, " name_starts"], Texts]:
-    """Code the pieces within their parts; return them, each part's first name, and all names."""
+    """Code the pieces within their parts; return the pieces, each part's first name, and all names."""
     parts, room, coded, row = [_Vocabulary.empty() for _ in range(PARTS)], None, list[_Piece](), 0
     with shared_out(None, PARTS) as share:
         for piece in pieces:
@@ -208,7 +208,7 @@ def _code_pieces(
         np.cumsum([0, *(part.n_names for part in parts)]),
         [part.texts() for part in parts],
     )
-    del parts, room  # hash tables, of more bytes than many names, before these are copied
+    del parts, room  # the hash tables may be larger than the names, which are copied next
     return coded, first, joined(names)
 
 
@@ -248,7 +248,7 @@ def _longer(array: np.ndarray, size: int) -> np.ndarray:
 
 @kernel
 def _code_rows(row, end, low, texts, code, names, start, key, slots, n_names):
-    """Code rows up to the end, or to the first whose name the vocabulary has no room for."""
+    """Code rows up to the end, or up to a row for whose name the vocabulary has no room."""
     letters, size_of, keys = texts
     half, shift = np.uint64(0xFFFFFFFF), np.uint64(32)
     most_names, most_letters, most_slots = len(slots) // 2 - 1, len(names), np.int64(len(slots))
@@ -280,7 +280,7 @@ def _code_rows(row, end, low, texts, code, names, start, key, slots, n_names):
 
 @kernel
 def _slot(key, n_slots):
-    """Return the slot of a hash among a power of two: by the bits behind those of the part."""
+    """Return the slot of a hash, by the bits after those of the part; `n_slots` is a power of two."""
     return np.int64((key >> np.uint64(20)) & np.uint64(n_slots - 1))
 
 

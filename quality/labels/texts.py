@@ -50,7 +50,7 @@ def decimals(values: Int[np.ndarray, " values"]) -> Texts:
     """
     negative = values < 0
     size = np.where(negative, -(values + negative), values).astype(np.uint64)
-    size += negative  # apart, as the least integer has no positive one
+    size += negative  # in a second step: the least integer has no positive counterpart
     letters, start = _decimals(size, negative, len(str(size.max(initial=0))) + 1)
     return Texts(letters, start)
 
@@ -141,7 +141,7 @@ def _put_eight(word, letters, at):
 
 @kernel(forceinline=True)  # a call would count references, from all threads
 def copy_text(source, low, size, to, at):
-    """Copy a text by eight bytes at a time, of which the last may overlap those before."""
+    """Copy a text eight bytes at a time; the last eight may overlap those before."""
     if size < 8:
         for place in range(size):
             to[at + place] = source[low + place]
@@ -183,7 +183,7 @@ def _words(letters, start, skip):
 
 @kernel(forceinline=True)
 def _seven(letters, at, high):
-    """Return the next seven bytes, the first highest, above their number: ordered as the texts are."""
+    """Return the next seven bytes, the first highest, and their number lowest: ordered as the texts."""
     word, count = np.uint64(0), min(max(high - at, 0), 7)
     for place in range(7):
         byte = np.uint64(letters[at + place]) if place < count else np.uint64(0)
@@ -200,7 +200,7 @@ def _settle(
 ) -> None:
     """Sort the texts that agree in a word by their next seven bytes, until none agree.
 
-    The words come in order, and are overwritten. A long run of texts is left to NumPy.
+    The words are given in order, and are overwritten. A long run of texts is left to NumPy.
     """
     tied = np.ones(len(order) + 1, dtype=np.bool_)
     tied[0] = tied[-1] = False  # whether a text agrees with the one before it
@@ -216,7 +216,7 @@ def _settle(
 
 @kernel
 def _sort_ties(letters, start, order, word, tied, skip):
-    """Give texts that agree in a word their next one, and sort each run of them that is not long."""
+    """Write the next word of texts that agree in a word, and sort each run of them that is not long."""
     low = np.int64(0)
     while low < len(order):
         high = low + 1
@@ -243,7 +243,7 @@ def _any_tied(word, tied):
 
 @kernel(forceinline=True)
 def _sort_run(order, word, low, high):
-    """Sort a run of both by word, in place: Shell's sort with Ciura's gaps."""
+    """Sort a run of texts and words by word, in place: Shell's sort with Ciura's gaps."""
     for gap in GAPS:
         for at in range(low + gap, high):
             text, key, to = order[at], word[at], at
@@ -263,7 +263,7 @@ def _spread(letters, start, character):
 
 @kernel
 def _decimals(size, negative, width):
-    """Return the digits of each size, behind a minus where asked; no text is longer than `width`."""
+    """Return the digits of each size, behind a minus if negative; no text is longer than `width`."""
     letters, end = np.empty(width * len(size), dtype=np.uint8), 0
     start, digit = np.zeros(len(size) + 1, dtype=np.int64), np.empty(20, dtype=np.uint8)
     for text in range(len(size)):
@@ -283,9 +283,9 @@ def _decimals(size, negative, width):
 def places_among(
     names: Shaped[np.ndarray, " names"], known: Shaped[np.ndarray, " known"]
 ) -> Int64[np.ndarray, " names"]:
-    """Return how many of the known names, which are sorted, come before each: as `numpy.searchsorted`.
+    """Return how many of the sorted known names come before each name, like `numpy.searchsorted`.
 
-    Names that are sorted too are found in one walk along both.
+    If the names are sorted too, one walk along both is enough.
 
     >>> places_among(np.array(["b", "c", "a"]), np.array(["a", "b", "d"]))
     array([1, 2, 0])
@@ -312,7 +312,7 @@ def _letters(names: np.ndarray) -> np.ndarray:
 
 @kernel
 def _search(names, known, place) -> None:
-    """Seek each name from the place of the one before, in steps that double, and halve what they bound."""
+    """Search for each name from the last name's place, in doubling steps, then by bisection."""
     low = 0
     for at in range(len(names)):
         if low > 0 and not _is_before(known, low - 1, names, at):
@@ -332,7 +332,7 @@ def _search(names, known, place) -> None:
 
 @kernel(forceinline=True)
 def _is_before(known, one, names, other) -> bool:
-    """Return whether a known name comes before a name; the letters that the shorter row lacks are zeros."""
+    """Return whether a known name comes before a name; the shorter row is filled with zeros."""
     shared = min(known.shape[1], names.shape[1])
     for letter in range(shared):
         if known[one, letter] != names[other, letter]:

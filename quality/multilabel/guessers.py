@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
+from scipy.sparse import csr_array
 from scipy.special import ndtr
 
 from quality.labels import sort_codes
@@ -70,9 +71,11 @@ def word_odds(table: MultiLabels, found: MultiLabelConsensus) -> WordOdds:
         np.bincount(cell, weights, size[0] * size[1]).reshape(size)
         for weights in (None, holds[task, table.label])
     )
-    mass, asked = np.zeros(size), np.zeros(size)
-    np.add.at(mass, table.worker, holds[table.task])
-    np.add.at(asked, table.worker, shown[table.task])
+    # sums over each worker's tasks; a row for each answer would be a table of all answers by classes
+    asks = csr_array(
+        (np.ones(table.n_answers), (table.worker, table.task)), shape=(size[0], len(holds))
+    )
+    mass, asked = asks @ holds, asks @ shown.astype(np.float64)
     false, missed = given - hit, mass - hit
     denied = asked - mass - false
     n = np.maximum(asked, 1.0)

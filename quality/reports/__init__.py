@@ -1,10 +1,10 @@
-"""What a campaign's owner reads: workers, tasks, agreement, times, and what to label next.
+"""Reports for a campaign's owner: workers, tasks, agreement, times, and the next labels.
 
 :func:`worker_report` and :func:`task_report` gather everything about each worker and each task.
 :func:`krippendorff_alpha` and :func:`pairwise_agreement` measure how far labels agree,
 :func:`accuracy` compares a consensus with gold, and :func:`response_times` finds labels given too
-quickly. :func:`next_labels` ranks tasks by how uncertain they are; :func:`plan_labels` says whom to
-ask for what under a budget.
+quickly. :func:`next_labels` ranks tasks by uncertainty; :func:`plan_labels` chooses workers and tasks
+under a budget.
 
 >>> from quality import encode
 >>> labels = encode(["ann", "bob"] * 4, [1, 1, 2, 2, 3, 3, 4, 4], list("xxyyxxyx"))

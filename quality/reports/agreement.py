@@ -1,4 +1,4 @@
-"""How far labels agree: with each other, with a consensus, with gold; on one table or on shards.
+"""Agreement of labels with each other, with a consensus and with gold, on one table or on shards.
 
 >>> accuracy(np.array([0, 1, 1, 0]), np.array([0, 1, 0, -1]))
 Accuracy(66.7 % of 3, 95 % interval 20.8 to 93.9)
@@ -41,7 +41,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """Share of gold tasks with the right label, and a Wilson interval for it.
+    """The share of gold tasks with the right label, and a Wilson interval for it.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def wilson_interval(
     Returns
     -------
     float64 array, shape of `n` and 2
-        Within [0, 1]; all of it where there are no trials.
+        Ends within [0, 1]; 0 and 1 without trials.
 
     Raises
     ------
@@ -151,7 +151,7 @@ def wilson_interval(
         successes * (trials - successes), trials, out=np.zeros_like(trials), where=trials > 0
     )
     half = np.sqrt(z2 * spread) / (trials + z2)
-    # exact ends where rounding would leave 1 - 1e-16
+    # exactly 0 and 1 where rounding would leave 1 - 1e-16
     lower = np.where(n_correct > 0, np.maximum(centre - half, 0.0), 0.0)
     upper = np.where(n_correct < n, np.minimum(centre + half, 1.0), 1.0)
     interval: np.ndarray = np.stack([lower, upper], axis=-1)
@@ -200,13 +200,13 @@ class PairwiseAgreement:
     Parameters
     ----------
     value
-        Share of the pairs of labels of one task that are equal; NaN without pairs.
+        Share of equal labels among the pairs of labels of one task; NaN without pairs.
     n_pairs
-        Those pairs.
+        Number of those pairs.
     worker
-        The same share of the pairs that a worker is part of; NaN without any.
+        The same share for the pairs that each worker is part of; NaN without any.
     worker_pairs
-        Those pairs, for each worker.
+        Number of those pairs, for each worker.
     """
 
     value: float
@@ -229,7 +229,7 @@ class PairwiseAgreement:
 def pairwise_agreement(labels: CrowdLabels) -> PairwiseAgreement:
     """Count how often two workers give one task the same label, overall and for each worker.
 
-    Unlike :func:`worker_agreement` it needs no consensus, of which her own label would be a part.
+    Unlike :func:`worker_agreement` it needs no consensus, which would depend on the worker's own label.
 
     Parameters
     ----------
@@ -255,7 +255,7 @@ def pairwise_agreement(labels: CrowdLabels) -> PairwiseAgreement:
     n_same = np.bincount(labels.worker, same, labels.n_workers)
     n_pairs = np.bincount(labels.worker, others, labels.n_workers)
     share = shares_of(n_same, n_pairs)
-    # each pair is counted from both sides
+    # both sums count each pair twice
     value = float(same.sum() / others.sum()) if others.any() else float("nan")
     return PairwiseAgreement(value, int(others.sum()) // 2, share, n_pairs.astype(np.int64))
 
@@ -267,7 +267,7 @@ def agreement_rows(labels: CrowdLabels) -> Float64[np.ndarray, "workers workers"
     Parameters
     ----------
     labels
-        The crowd's labels; the result has the square of its workers.
+        The crowd's labels; the result has a row and a column for each worker.
 
     Returns
     -------
@@ -304,9 +304,9 @@ def agreement_rows(labels: CrowdLabels) -> Float64[np.ndarray, "workers workers"
 
 @check_arguments
 def krippendorff_alpha(labels: CrowdLabels) -> float:
-    """Return Krippendorff's alpha for nominal labels; tasks with one label say nothing.
+    """Return Krippendorff's alpha for nominal labels; tasks with one label are not used.
 
-    One minus observed over expected disagreement: 1 is full agreement, 0 what chance gives.
+    It is one minus observed over expected disagreement: 1 is full agreement, 0 agreement by chance.
 
     Parameters
     ----------
@@ -386,17 +386,17 @@ class CrowdSums:
 def crowd_sums(
     engine: Engine, keep: Bool[np.ndarray, " workers"], posterior: Posterior, belief: Any
 ) -> CrowdSums:
-    """Count what the labels say about each worker, beside a consensus of the workers kept.
+    """Count the sums of the worker report, with a consensus of the workers kept.
 
     Parameters
     ----------
     engine
-        Where the shards of all labels are worked on.
+        It works on the shards of all labels.
     keep
         True for each worker whose labels make the consensus.
     posterior, belief
-        The consensus is the likeliest class of ``posterior(shard, belief)`` of the labels kept:
-        :func:`~quality.aggregation.sharded_em.posterior_of_shard`, say, and a fit.
+        The consensus is the likeliest class of ``posterior(shard, belief)`` of the labels kept, for example
+        :func:`~quality.aggregation.sharded_em.posterior_of_shard` and a fit.
 
     Notes
     -----
@@ -442,5 +442,5 @@ def _about_workers(shard: LabelShard, parameters: tuple[np.ndarray, Posterior, A
 
 
 def _count(shard: LabelShard, chosen: Bool[np.ndarray, " labels"]) -> Int64[np.ndarray, " workers"]:
-    """Return how many of the rows chosen are each worker's."""
+    """Return each worker's number of the chosen rows."""
     return np.bincount(shard.worker[chosen], minlength=shard.n_workers)

@@ -1,4 +1,4 @@
-"""Whom to ask for which label, under a budget: the labels with the largest expected information.
+"""A plan of the next labels under a budget: the tasks and workers with the largest expected information.
 
 Use :func:`plan_labels`; :func:`quality.next_labels` ranks tasks without choosing workers.
 """
@@ -16,23 +16,22 @@ from quality.reports.tasks import DECIMALS, check_posterior, posterior_entropy
 
 __all__ = ["LabelPlan", "plan_labels"]
 
-UNJUDGED = -1  # in place of the worker to ask
-CELLS = 2**20  # of the answers that workers may give, at a time
+UNJUDGED = -1  # in place of a worker, while the gain of a task is not computed
+CELLS = 2**20  # numbers at a time in the table of workers' possible answers
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LabelPlan:
-    """Result of :func:`plan_labels`: whom to ask for what, the most informative label first.
+    """Result of :func:`plan_labels`: pairs of task and worker, the most informative label first.
 
     Parameters
     ----------
     task, worker
         Codes; no worker is asked for a task twice, nor for one that she has labelled.
     gain
-        By how much each label is expected to lower the task's entropy, in nats, after those planned
-        before it.
+        Expected reduction of the task's entropy by each label, in nats, after the labels planned before it.
     entropy
-        Of all tasks together now, in nats: what there is to gain.
+        Entropy of all tasks together now, in nats: the most that could be gained.
     """
 
     task: Int32[np.ndarray, " plan"]
@@ -61,28 +60,28 @@ def plan_labels(
     per_worker: int | Int[np.ndarray, " workers"],
     per_task: int = 3,
 ) -> LabelPlan:
-    """Choose labels under a budget by how much information about the truth they are expected to add.
+    """Choose labels under a budget by their expected information about the truth.
 
-    The gain of asking a worker about a task is the information that her answer has about its truth:
-    the entropy of the posterior minus its expected entropy once she has answered, over everything
-    she may answer. The best pair is planned, again and again; a task that is planned already is
-    judged by its posterior after every combination of the answers to come.
+    The gain of asking a worker about a task is the information of her answer about its truth: the entropy
+    of the posterior minus its expected entropy after she has answered. The best pair is planned, again and
+    again. The gain of a further label of a planned task is the mean over all combinations of the planned
+    answers.
 
     Parameters
     ----------
     labels
-        The labels there are.
+        The labels collected so far.
     posterior
-        P(truth | labels) of each task; rows add up to 1. A model's own is too sure of itself: plan
-        with what is :meth:`~quality.CalibratedConfidence.believed`.
+        P(truth | labels) of each task; rows add up to 1. A model's own is overconfident: plan with the
+        posterior that :meth:`~quality.CalibratedConfidence.believed` returns.
     confusion
-        P(answer | truth) of each worker, as :func:`~quality.dawid_skene` estimates it; from one
-        reliability per worker by :func:`one_coin_confusion`. Without it, everybody is taken to be
-        right as often as the posterior says that the crowd is.
+        P(answer | truth) of each worker, as :func:`~quality.dawid_skene` estimates it, or from one
+        reliability per worker by :func:`one_coin_confusion`. By default everybody has the share of right
+        labels that the posterior implies for the crowd.
     budget
         At most so many labels, at least 0.
     per_worker
-        At most so many of each worker, or a number for each; 0 for those who are not to be asked.
+        At most so many labels of each worker, or a number for each; 0 for a worker not to be asked.
     per_task
         At most so many new labels of each task, at least 1.
 
@@ -98,16 +97,16 @@ def plan_labels(
 
     Notes
     -----
-    **Guarantees.** Every pair planned has the largest gain of all pairs that were left, equals in
-    the order of task and worker codes. Gains never rise along the plan. Their sum is what the
-    planned labels lower the expected entropy by in all, if the posterior and the confusion matrices
-    are right and answers to a task are independent given its truth.
+    **Guarantees.** Every pair planned has the largest gain of all pairs left, equals in the order of task
+    and worker codes. Gains never rise along the plan. Their sum is the expected reduction of the entropy by
+    all planned labels, if the posterior and the confusion matrices are right and answers to a task are
+    independent given its truth.
 
-    **Limits.** Both are estimates from the same labels: a worker with few of them may look better
-    than she is. The greedy plan is not the best one, but gets at least a third of its gain.
+    **Limits.** Posterior and confusion matrices are estimates from the same labels: a worker with few of
+    them may look better than she is. The greedy plan has at least a third of the best plan's gain.
 
-    **Cost.** Lazy: a task is judged when its last known gain, at first its entropy, comes up. Each
-    judgement takes O(workers * classes ^ (2 + labels planned for the task)) time, and memory for
+    **Cost.** Evaluation is lazy: the gain of a task is computed when its last gain, at first its entropy, is
+    the largest. Each takes O(workers * classes ^ (2 + labels planned for the task)) time, and memory for
     O(classes ^ (1 + labels planned for the task)) numbers, or for a million.
 
     References
@@ -149,7 +148,7 @@ def plan_labels(
 def _some_confusion(
     labels: CrowdLabels, posterior: np.ndarray
 ) -> Float64[np.ndarray, "workers classes classes"]:
-    """Return matrices of workers who are all as good as the posterior says that the crowd is."""
+    """Return confusion matrices of equal workers, with the crowd's share of right labels by the posterior."""
     if labels.n_classes == 1:
         return np.ones((labels.n_workers, 1, 1))
     right = posterior[labels.task, labels.label].mean() if labels.n_labels else 1.0
@@ -160,18 +159,18 @@ def _greedy(
     labels: CrowdLabels, posterior: np.ndarray, entropy: np.ndarray, confusion: np.ndarray,
     capacity: np.ndarray, budget: int, per_task: int,
 ) -> list[tuple[int, int, float]]:  # fmt: skip
-    """Return task, worker and gain of the best pair that is left, again and again."""
+    """Return task, worker and gain of each planned pair: the best pair left, again and again."""
     row_entropy = posterior_entropy(confusion)
     bounds = entropy.round(DECIMALS).tolist()
     heap = [(-bound, task, UNJUDGED) for task, bound in enumerate(bounds) if bound > 0]
     heapify(heap)
-    asked: dict[int, list[int]] = {}  # whom each task is planned for
+    asked: dict[int, list[int]] = {}  # the workers planned for each task
     plan: list[tuple[int, int, float]] = []
     while heap and len(plan) < budget:
         negative_gain, task, worker = heappop(heap)
         if worker == UNJUDGED or not capacity[worker]:
-            # gains only fall, so a task whose new gain still comes first is the best of all
-            joint = posterior[[task]]  # of the truth and the answers to come
+            # gains only fall, so a task whose new gain is still the largest is the best of all
+            joint = posterior[[task]]  # distribution of the truth and the planned answers
             for one in asked.get(task, ()):
                 joint = _answered(joint, confusion[one])
             gain = _gains(joint, confusion, row_entropy)
@@ -193,12 +192,12 @@ def _gains(
     confusion: Float[np.ndarray, "workers classes classes"],
     row_entropy: Float64[np.ndarray, "workers classes"],
 ) -> Float64[np.ndarray, " workers"]:
-    """Return I(truth; worker's answer | answers so far): its entropy less that given the truth."""
+    """Return I(truth; worker's answer | planned answers): the answer's entropy less that given the truth."""
     gain = -(row_entropy * joint.sum(axis=0)).sum(axis=1)
     at_once = max(CELLS // max(joint.size, 1), 1)
     for first in range(0, len(gain), at_once):
         some = slice(first, first + at_once)
-        answer = joint @ confusion[some]  # workers, answers so far, hers
+        answer = joint @ confusion[some]  # [workers, planned answers, the worker's answer]
         share = answer / joint.sum(axis=1)[:, np.newaxis]
         np.log(share, out=share, where=share > 0)  # 0 stays 0
         gain[some] -= np.einsum("wax,wax->w", answer, share)
@@ -219,7 +218,7 @@ def _check_plan(
     labels: CrowdLabels, confusion: np.ndarray, budget: int,
     per_worker: int | np.ndarray, per_task: int,
 ) -> Int64[np.ndarray, " workers"]:  # fmt: skip
-    """Return how many labels each worker may be asked for; raise ValueError if an argument does not fit."""
+    """Return the most labels to ask of each worker; raise ValueError if an argument does not fit."""
     shape = (labels.n_workers, labels.n_classes, labels.n_classes)
     if confusion.shape != shape:
         raise ValueError(f"confusion must have shape {shape}, got {confusion.shape}")

@@ -30,7 +30,7 @@ __all__ = [
 
 DECIMALS = 12  # numbers equal to so many decimals are equal: rounding must not rank tasks
 SHOWN = 10  # of the hardest tasks, in print
-AT_ONCE = 8_192  # distributions, whose logarithms stay near the processor
+AT_ONCE = 8_192  # distributions whose logarithms stay in a cache
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -48,8 +48,8 @@ class TaskReport:
     n_labels
         Labels the task has.
     counts
-        How many of them name each class; None where there are too many classes for such a table, and
-        the posterior is a :class:`~quality.labels.NamedPosterior`.
+        How many of them name each class; None if there are too many classes for such a table, and the
+        posterior is a :class:`~quality.labels.NamedPosterior`.
     conflict
         True where workers disagree: two or more classes were named.
     tied
@@ -103,7 +103,7 @@ class TaskReport:
         return "\n".join([repr(self), *lines])
 
     def _given(self, task: int) -> str:
-        """Return a task's labels in words: of each class, or how many they are."""
+        """Return a task's labels in words: their number by class, or in all."""
         if self.counts is None:
             return f"{self.n_labels[task]}"
         given = self.counts[task]
@@ -131,8 +131,8 @@ def task_report(
 
     Notes
     -----
-    **Guarantees.** Each task is once among `hardest`. A task is tied exactly where its margin
-    is 0. Names play no part but to order equals.
+    **Guarantees.** Each task is once among `hardest`. A task is tied if and only if its margin is 0. Names
+    only order equals.
 
     Examples
     --------
@@ -179,10 +179,10 @@ def task_report(
 def _named_counts(
     labels: CrowdLabels, label: Int16[np.ndarray, " tasks"]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return how many classes each task was given, its labels for the consensus, and the most for one."""
+    """Return each task's number of classes given, of labels for the consensus, and the most for a class."""
     named = name_classes(labels)
     entry = named.find(np.arange(labels.n_tasks), label)
-    votes = np.append(named.votes, 0.0)[entry]  # the last: a consensus that nobody named
+    votes = np.append(named.votes, 0.0)[entry]  # the last is for a consensus that nobody named
     return np.diff(named.start), votes, named.largest(named.votes)
 
 
@@ -234,7 +234,7 @@ def check_posterior(
 
 
 def _margin(posterior: np.ndarray) -> Float64[np.ndarray, " tasks"]:
-    """Return the largest minus the second; 1 where there is but one class, 0 for ties by rounding."""
+    """Return the largest probability minus the second; 1 with one class, 0 for ties up to rounding."""
     if posterior.shape[1] == 1:
         return np.ones(len(posterior))
     second, first = np.partition(posterior, -2, axis=1)[:, -2:].T
@@ -281,21 +281,21 @@ def next_labels(
     The entropy is the most information that labels could add about a task, whoever gives them;
     :func:`~quality.plan_labels` chooses workers as well, and computes the expected information. The
     confidence of :func:`~quality.calibrate` times the posterior's largest probability puts more wrong
-    tasks first than either does (``python -m benchmarks.quality.calibration --first``): a model that is
-    overconfident ranks badly, and confidence takes less from a model than some crowds' models know.
+    tasks first than either alone (``python -m benchmarks.quality.calibration --first``): an overconfident
+    model ranks badly, and confidence uses less than some models know.
 
     Parameters
     ----------
     labels, posterior
         As for :func:`task_report`, errors included.
     confidence
-        Probability that the label of each task is right: the lowest product with the posterior's
-        largest probability comes first, instead of the largest entropy.
+        Probability that the label of each task is right. The lowest product with the posterior's largest
+        probability then comes first, instead of the largest entropy.
 
     Returns
     -------
     NextLabels
-        Every task once; tasks equal in both come in code order.
+        Every task once; tasks equal in both are in code order.
 
     Raises
     ------
@@ -339,5 +339,5 @@ def _largest(
 def rank_tasks(
     belief: Float[np.ndarray, " tasks"], n_labels: Int[np.ndarray, " tasks"]
 ) -> Int32[np.ndarray, " tasks"]:
-    """Return task codes, those least believed first, then the fewest labels, then the lowest code."""
+    """Return task codes by lowest belief, then by fewest labels, then by lowest code."""
     return np.lexsort((n_labels, belief.round(DECIMALS))).astype(np.int32)

@@ -10,9 +10,9 @@ from quality.labels import CrowdLabels, freeze_arrays
 
 __all__ = ["ResponseTimes", "response_times"]
 
-MIN_TIMED = 5  # labels of known time that a worker needs to be judged, and workers a crowd needs
+MIN_TIMED = 5  # timed labels that a worker needs to be judged, and such workers that a crowd needs
 TOO_QUICK = 0.5  # of the crowd's median
-DEVIATIONS = 3.0  # below the crowd's, in its own scale
+DEVIATIONS = 3.0  # standard deviations below the crowd's centre
 NORMAL = 1.4826  # a normal standard deviation over its median absolute deviation
 MEDIAN = np.pi / 2  # variance of a normal median over that of a mean, for many labels
 
@@ -24,14 +24,14 @@ class ResponseTimes:
     Parameters
     ----------
     n_timed
-        Her labels of known time.
+        Number of labels with a known time.
     median_seconds
-        Half of those took no longer; NaN without any.
+        Median of these times; NaN without any.
     deviation
-        How far the logarithm of that is above the crowd's, in standard deviations; NaN where she or
-        the crowd cannot be judged.
+        Logarithm of the median less that of the crowd's, in standard deviations; NaN if the worker or the
+        crowd cannot be judged.
     hasty
-        True where it is implausibly short.
+        True if the median is implausibly short.
     crowd_seconds
         The median of the medians of those who can be judged; NaN without any.
     """
@@ -54,20 +54,20 @@ class ResponseTimes:
 
 @check_arguments
 def response_times(labels: CrowdLabels, seconds: Float[np.ndarray, " labels"]) -> ResponseTimes:
-    """Find the workers whose labels took implausibly little time, as this crowd goes.
+    """Find the workers whose labels took implausibly little time, compared with this crowd.
 
-    Times are taken as log-normal, workers about the crowd's centre and labels about the worker's.
+    Times are taken as log-normal: workers about the crowd's centre, and labels about the worker's.
     A worker is hasty if her median is less than half the crowd's *and* its logarithm lies more than
     three standard deviations below the crowd's. Centre and deviations are medians, so that up to
-    half the crowd may be anything; a worker's variance is that of workers plus that of her own
-    median, which is large where she has few labels.
+    half the crowd may have any times. A worker's variance is that of workers plus that of her own
+    median, which is large if she has few labels.
 
     Parameters
     ----------
     labels
         The crowd's labels.
     seconds
-        How long each took, in the order of the rows of `labels`, at least 0; NaN where unknown.
+        Time of each label, in the order of the rows of `labels`, at least 0; NaN if unknown.
 
     Returns
     -------
@@ -83,8 +83,8 @@ def response_times(labels: CrowdLabels, seconds: Float[np.ndarray, " labels"]) -
     -----
     **Guarantees.** Another unit of time changes nobody's verdict. Names play no part.
 
-    **Limits.** Of log-normal workers alike, about one in 740 lies so far below. Quick work is not
-    bad work: some tasks are easy, and some clocks start late.
+    **Limits.** If all workers follow one log-normal law, about one in 740 lies so far below. Quick work
+    is not bad work: some tasks are easy, and some clocks start late.
 
     Examples
     --------
@@ -114,12 +114,12 @@ def response_times(labels: CrowdLabels, seconds: Float[np.ndarray, " labels"]) -
 def _deviations(
     seconds: np.ndarray, worker: np.ndarray, n_timed: np.ndarray
 ) -> tuple[Float64[np.ndarray, " workers"], float]:
-    """Return how far each worker's median log time is from the crowd's, and the crowd's time itself."""
+    """Return each worker's median log time less the crowd's, standardised, and the crowd's time."""
     judged = n_timed >= MIN_TIMED
     deviation = np.full(len(n_timed), np.nan)
     if np.count_nonzero(judged) < MIN_TIMED or not seconds.any():
         return deviation, float("nan")
-    # a clock that shows 0 has seen less than its smallest step
+    # a time of 0 is less than the clock's smallest step
     log_seconds = np.log(np.maximum(seconds, seconds[seconds > 0].min()))
     log_median = _medians(log_seconds, worker, n_timed)
     centre = np.median(log_median[judged])

@@ -1,7 +1,7 @@
 """The report on each worker, in numbers and in a sentence. Internal: it is about people.
 
-In a large crowd many get the same sentence. Facts become codes of how they are written, and of the workers
-with the same codes the sentence is written for one.
+In a large crowd many workers get the same sentence. Each fact becomes the code of its text, and the sentence
+is written once for all workers with the same codes.
 """
 
 import math
@@ -32,7 +32,7 @@ from quality.reputation import (
 
 __all__ = ["WorkerReport", "report_of", "worker_report"]
 
-MOST_CODES = 2**62  # that one number tells apart
+MOST_CODES = 2**62  # of a combination in one number
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -49,19 +49,19 @@ class WorkerReport:
         On all labels, before anybody was removed. The hard penalty is the level: the largest load
         she has in any optimal semi-matching.
     hard_least
-        The smallest load she has in any: `hard_penalty` or one less.
+        The smallest load she has in any optimal semi-matching: `hard_penalty` or one less.
     reputation
-        1 minus the soft penalty, in [0, 1): the lower, the more alone her labels stood where
-        workers disagreed. NaN without conflict tasks: nothing is known, which is not good news.
+        1 minus the soft penalty, in [0, 1): the lower, the fewer workers gave her labels on conflict
+        tasks. NaN without conflict tasks: no evidence, which is not a good reputation.
     constant
         True where she has two labels or more and all name one class.
     gold_n, gold_correct
         Her labels on tasks with gold, and the right ones among them.
     median_seconds
-        Half of her labels took no longer; NaN where nothing is known.
+        Median time of her labels; NaN if no time is known.
     hasty
-        True where that is implausibly short beside the crowd's, as
-        :func:`~quality.response_times` has it.
+        True if that median is implausibly short in this crowd: see
+        :func:`~quality.response_times`.
     flagged
         True for each worker the filter removed.
     reason
@@ -114,15 +114,16 @@ def worker_report(
     labels
         All labels, those of removed workers included.
     filtered
-        What :func:`filter_workers` or :func:`filter_dishonest` made of them.
+        Result of :func:`filter_workers` or :func:`filter_dishonest` for these labels.
     posterior
         P(truth | labels) of each task, from any aggregator; its likeliest class is the consensus.
     gold
         The true class code of each task, -1 where it is unknown; see :func:`encode_gold`.
     seconds
-        How long each label took, in the order of the rows of `labels`; NaN where it is unknown.
+        Time of each label, in the order of the rows of `labels`; NaN if unknown.
     ordered
-        The classes are grades: soft penalties weigh by distance (:func:`~quality.graded_penalty`).
+        Whether the classes are grades: soft penalties then weigh by distance
+        (:func:`~quality.graded_penalty`).
     progress
         Called before the hard penalties, and for the waves of the balanced loads, which take longest:
         see :func:`~quality.balanced_loads`.
@@ -158,7 +159,7 @@ def worker_report(
     times = response_times(labels, seconds)
     on_conflict = conflict_tasks(labels)[labels.task]
     on_gold = gold[labels.task] >= 0
-    right = labels.label == gold[labels.task]  # never where gold is -1
+    right = labels.label == gold[labels.task]  # False if gold is -1
     n_conflict = np.bincount(labels.worker[on_conflict], minlength=labels.n_workers)
     penalty = graded_penalty(labels) if ordered else soft_penalty(labels)
     counter(progress, "hard penalties", 1)(0)
@@ -186,7 +187,7 @@ def report_of(
     only: Int64[np.ndarray, " workers"],
     classes: np.ndarray,
 ) -> WorkerReport:
-    """Put the numbers about the workers together; `only` is the one class a worker gives, or -1."""
+    """Make the report from numbers about the workers; `only` is the one class that a worker gives, or -1."""
     numbers = numbers | {
         "reputation": np.where(numbers["n_conflict"] > 0, 1 - numbers["soft_penalty"], np.nan),
         "constant": only >= 0,
@@ -201,7 +202,7 @@ def _only_class(labels: CrowdLabels) -> Int64[np.ndarray, " workers"]:
     several = np.flatnonzero(np.diff(labels.worker_start) > 1)
     if len(several):
         given = labels.label[labels.worker_order]
-        # labels before each that are unlike the one after them
+        # for each label, the number of changes of class before it
         n_changes = np.concatenate([[0], np.cumsum(given[1:] != given[:-1])])
         first, last = labels.worker_start[several], labels.worker_start[several + 1] - 1
         alike = n_changes[first] == n_changes[last]
@@ -228,8 +229,8 @@ def _reasons(
 ) -> tuple[str, ...]:
     """Return a sentence per worker; `only` is the one class she gives, or -1."""
     first = last = numbers["soft_penalty"]
-    p_value = np.full(len(first), np.nan)  # that an honest worker gets as much
-    if isinstance(filtered, FilteredDishonest):  # the p-value is that of the penalty beside it
+    p_value = np.full(len(first), np.nan)  # chance that an honest worker gets as much
+    if isinstance(filtered, FilteredDishonest):  # its p-values belong to its penalties
         last, p_value = filtered.penalty, filtered.p_value
     verdict = _written(first, _number), _written(last, _number), _written(p_value, _chance)
     evidence = _Evidence.of(numbers, only, classes)
@@ -263,7 +264,7 @@ class _Written(NamedTuple):
 
 
 def _written(values: Float64[np.ndarray, " workers"], write: Callable[[float], str]) -> _Written:
-    """Return numbers as `write` has them; numbers that lie between two of one text have it too."""
+    """Return numbers as the texts of `write`; numbers between two with one text must have that text too."""
     known, place = np.unique(values, return_inverse=True)
     start, texts = [0], list[str]()
     while start[-1] < len(known):
@@ -278,7 +279,7 @@ def _written(values: Float64[np.ndarray, " workers"], write: Callable[[float], s
 
 
 class _Evidence(NamedTuple):
-    """What stands behind a verdict, by worker."""
+    """The evidence beside a verdict, by worker."""
 
     n_labels: Int[np.ndarray, " workers"]
     n_conflict: Int[np.ndarray, " workers"]
@@ -298,7 +299,7 @@ class _Evidence(NamedTuple):
         """Return the evidence in the numbers about the workers."""
         n_labels = numbers["n_labels"]
         share = np.where(n_labels > 0, numbers["agreement"], 0.0)
-        # neither none nor all, unless it is so
+        # 0 and 100 only if exact
         percent = np.clip((100 * share).round(), share > 0, 100 - (share < 1)).astype(np.int64)
         names = [*(f", always {name}" for name in classes.tolist()), ""]
         seconds = np.where(numbers["hasty"], numbers["median_seconds"], np.nan)
@@ -308,11 +309,11 @@ class _Evidence(NamedTuple):
         )  # fmt: skip
 
     def codes(self) -> Iterable[Int[np.ndarray, " workers"]]:
-        """Return codes that differ where the evidence of two workers does."""
+        """Return codes that differ if and only if the evidence of two workers does."""
         return *self[:5], self.always.code, self.haste.code
 
     def behind(self, verdicts: Iterable[str], workers: Int[np.ndarray, " chosen"]) -> list[str]:
-        """Return the sentences of some workers, about each of whom there is a verdict."""
+        """Return the sentences of some workers, one for each verdict."""
         counts = (column[workers].tolist() for column in self[:5])  # Python's are written faster
         words = self.always.of(workers), self.haste.of(workers)
         return list(map(_sentence, verdicts, *counts, *words))
@@ -321,7 +322,7 @@ class _Evidence(NamedTuple):
 def _alike(
     columns: Sequence[Int[np.ndarray, " workers"]],
 ) -> tuple[Int64[np.ndarray, " kinds"], Int64[np.ndarray, " workers"]]:
-    """Return the first worker of each combination of integers, and which combination each worker has."""
+    """Return the first worker of each combination of integers, and the combination of each worker."""
     code, n_codes = np.zeros(len(columns[0]), dtype=np.int64), 1
     for column in columns:
         low = int(column.min(initial=0))
@@ -336,7 +337,7 @@ def _alike(
 
 
 def _kept(first: str, last: str, chance: str) -> str:
-    """Return the verdict on a worker who is kept: her penalty, at first and when last judged, its chance."""
+    """Return the verdict on a kept worker: her penalty at first and when last judged, and its chance."""
     again = "" if last == first else f", when last judged {last}"
     return f"kept: soft penalty {first}{again}{chance}"
 
@@ -345,7 +346,7 @@ def _sentence(
     verdict: str, n_labels: int, n_conflict: int, percent: int, gold_n: int, gold_correct: int,
     always: str, haste: str,
 ) -> str:  # fmt: skip
-    """Return a verdict and what stands behind it, or why there is none."""
+    """Return a verdict with its evidence, or why there is no verdict."""
     if not n_labels:
         return "no labels: no evidence"
     gold = f", {gold_correct} of {gold_n} right on gold" if gold_n else ""
@@ -362,12 +363,12 @@ def _number(value: float) -> str:
 
 
 def _chance(p_value: float) -> str:
-    """Return a p-value in brackets; nothing for NaN, of a filter that has none."""
+    """Return a p-value in brackets; nothing for NaN, from a filter without p-values."""
     return "" if math.isnan(p_value) else f" ({chance_words('p-value', p_value)})"
 
 
 def _haste(seconds: float) -> str:
-    """Return in how little time half of a worker's labels were given; nothing for NaN, where it is enough."""
+    """Return the median time of a hasty worker in words; nothing for NaN, for a worker who is not."""
     return "" if math.isnan(seconds) else f", half of them within {seconds:.3g} s"
 
 

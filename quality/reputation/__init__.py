@@ -1,11 +1,11 @@
-"""How far to believe whom: penalties, the filters that follow them, and robustness.
+"""Reputation of workers: penalties, the filters that follow them, and robustness.
 
-For removing workers use :func:`filter_dishonest`, which bounds how many honest ones go, or
+To remove workers use :func:`filter_dishonest`, which bounds how many honest ones go, or
 :func:`filter_workers` for a given number. :func:`soft_penalty` is the measure for both, and
-:func:`graded_penalty` where classes are grades; :func:`hard_level` and :func:`balanced_penalty` are for
-adversaries who label a great deal, and :func:`relative_penalty` judges these by what an honest worker's
-tasks would give her. :func:`robustness_bounds` says how many tasks k adversaries could turn. Functions
-named ``..._by_shards`` work on a table in shards.
+:func:`graded_penalty` if classes are grades. :func:`hard_level` and :func:`balanced_penalty` are for
+adversaries who label a great deal, and :func:`relative_penalty` compares them with the penalty of an honest
+worker with the same tasks. :func:`robustness_bounds` bounds how many tasks k adversaries could turn.
+Functions named ``..._by_shards`` work on a table in shards.
 
 >>> from quality import encode
 >>> soft_penalty(encode(["ann", "bob", "cy", "ann"], [1, 1, 1, 2], list("xyxx")))

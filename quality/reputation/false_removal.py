@@ -26,14 +26,14 @@ from quality.reputation.penalty_tails import chance_words
 
 __all__ = ["FilteredDishonest", "Rounds", "check_rates", "filter_dishonest", "remove_in_rounds"]
 
-# of those left: what the others' evidence gains without them is not worth a round
+# share of the labels left: removing so few changes the others' evidence too little for a new round
 FEW_LABELS = 0.01
-MAX_ADVERSARIES = 0.45  # a larger share fitted: the honest may be the part that looks dishonest
+MAX_ADVERSARIES = 0.45  # with more, the honest may be the part that looks dishonest
 
 
 @runtime_checkable
 class Null(Protocol):
-    """What a round finds out about the workers left, as :func:`honest_null` does."""
+    """The judgement of the workers left in a round, as :func:`honest_null` returns it."""
 
     @property
     def penalty(self) -> Float64[np.ndarray, " workers"]:
@@ -41,7 +41,7 @@ class Null(Protocol):
 
     @property
     def p_value(self) -> Float64[np.ndarray, " workers"]:
-        """Chance that an honest worker with her tasks gets as much or more."""
+        """Chance that an honest worker with the same tasks gets as much penalty or more."""
 
     @property
     def population(self) -> HonestPopulation:
@@ -63,10 +63,10 @@ class FilteredDishonest:
         Worker codes in the order of removal; the soft penalty of each in that round, and the
         chance that an honest worker with her tasks gets as much.
     refused, refused_penalty, refused_p_value, refused_reason
-        Workers who were flagged and kept all the same, and why.
+        Workers who were flagged but kept, and why.
     penalty, p_value
-        Of each worker when she was last judged, both of the same round: that which removed or refused
-        her, or else the last in which her labels met others; 0 and 1 for a worker without conflict tasks.
+        Of each worker in the round in which she was last judged: the round that removed or refused her, or
+        else the last in which she had conflict tasks. 0 and 1 for a worker who never had any.
     worst_kept, worst_kept_reason
         The code of the kept worker with the lowest p-value in the last round, and why she was kept;
         -1 and an empty reason if nobody was judged.
@@ -121,27 +121,27 @@ def filter_dishonest(
 ) -> FilteredDishonest:
     """Remove workers whose soft penalty is more than an honest worker with their tasks would get.
 
-    In rounds. Each fits the honest population to who is left, takes every worker's p-value, and
-    flags workers by Benjamini and Hochberg's rule, at the rate asked for or at the level at which
-    simulated honest crowds are left alone, whichever is stricter. That level is drawn in the first
-    round, and drawn anew for those who are left when it flags nobody. The more extreme half of the
-    flagged is removed, at least one, and more of them as long as those removed gave a hundredth of
-    the labels left or less. The rest are judged anew: an adversary's penalty shows more clearly
-    with others gone. A worker who was flagged and not removed stays flagged while her p-value
-    is no higher than the highest that was flagged with her. The round that flags nobody is the last.
+    The filter works in rounds. Each fits the honest population to the workers left, computes every worker's
+    p-value, and flags workers by Benjamini and Hochberg's rule. The level of the rule is the rate asked for
+    or the level at which simulated honest crowds are left alone, whichever is stricter. The second is drawn
+    in the first round, and drawn anew for the workers left when it flags nobody. The more extreme half of
+    the flagged is removed, at least one, and more as long as those removed gave at most a hundredth of the
+    labels left. The rest are judged anew: an adversary's penalty shows more clearly with others gone. A
+    worker who was flagged and not removed stays flagged while her p-value is no higher than the highest
+    that was flagged with her. The round that flags nobody is the last.
 
     Parameters
     ----------
     labels
         The crowd's labels.
     false_removal_rate
-        In [0.001, 1): the chance to remove anybody from a crowd without adversaries, and about
-        the expected share of honest workers among those flagged in one with.
+        In [0.001, 1): the chance to remove anybody from a crowd without adversaries, and about the
+        expected share of honest workers among those flagged in a crowd with adversaries.
     min_labels_per_task
         As for :func:`~quality.filter_workers`.
     ordered
-        The classes are grades: penalties weigh by distance (:func:`~quality.graded_penalty`), and
-        honest workers' wrong grades are the rarer the farther off.
+        Whether the classes are grades: penalties then weigh by distance
+        (:func:`~quality.graded_penalty`), and honest workers' wrong grades fall off with distance.
     rng
         Source of randomness, for the simulated crowds.
     progress
@@ -157,31 +157,31 @@ def filter_dishonest(
     **Model.** An honest worker is right with a probability of her own, drawn from a Beta
     distribution, and gives every wrong answer equally often; at most half of the crowd are
     adversaries, and these guess or are mostly wrong. A worker's p-value takes the labels of the
-    others as given. It is multiplied by the fitted share of honest workers, as Storey does. Where
-    nearly half of the crowd is fitted as adversaries the honest part cannot be distinguished from the
-    other, and the filter stops: so it goes where adversaries in a minority give most labels.
+    others as given. It is multiplied by the fitted share of honest workers, as Storey does. If nearly half
+    of the crowd is fitted as adversaries, the honest part cannot be distinguished from the other, and the
+    filter stops. This happens where adversaries in a minority give most labels.
 
     **Guarantees.** Workers without conflict tasks are not flagged. No task falls below
-    `min_labels_per_task` by a removal. P-values of workers of up to 24 labels are exact under the
-    null, or too large where their outcomes are too many to keep; those of more labels are of a
-    normal approximation. A crowd in which the first round flags nobody loses
-    nobody, so that further rounds do not add to the chance that an honest crowd loses anybody.
-    The order of the rows does not matter; names matter only as their order deals out the random
-    numbers, and for the order of equals. The result is the same on every run with the same `rng`.
+    `min_labels_per_task` by a removal. P-values of workers with up to 24 labels are exact under the null,
+    or too large if there are too many outcomes to keep; with more labels they are normal approximations.
+    A crowd in which the first round flags nobody loses nobody, so that further rounds do not add to the
+    chance that an honest crowd loses anybody. The order of the rows does not matter; the order of names
+    only deals out the random numbers, and breaks ties. The result is the same on every run with the same
+    `rng`.
 
-    **Limits.** The rate holds as far as the model does: where tasks are of very unequal
+    **Limits.** The rate holds as far as the model does: if tasks are of very unequal
     difficulty, or wrong answers are shared, honest workers look worse than their null. The chance
     to remove anybody from an honest crowd is calibrated by simulation; the share of honest workers
     among the removed is estimated, not bounded. Honest workers who do no better than guessing may
-    be removed, and where there are some, those who guess are found in part only. Colluders who
-    agree with each other on many tasks have low penalties and are not found:
+    be removed; in a crowd that has such workers, only some of the guessing adversaries are found.
+    Colluders who agree with each other on many tasks have low penalties and are not found:
     :func:`~quality.dependent_groups` finds them. An adversary who answers as an honest worker would is not
     found by any rule. How often each kind is found: ``python -m benchmarks.quality.false_removal``. Do
     not filter malicious workers before Dawid–Skene, which can turn their inverted labels round
     and use them.
 
-    **Cost.** A round fits the population, three passes over the labels and eight in the first. A level
-    is drawn twice as a rule: some 200 honest crowds, or 10 / `false_removal_rate` if that is more, of
+    **Cost.** A round fits the population in three passes over the labels, the first round in eight. A level
+    is usually drawn twice: some 200 honest crowds, or 10 / `false_removal_rate` if that is more, of
     at most 500 workers with 128 labels each, however large the crowd is. There are about
     log2(removals) rounds. Tables grow with the labels, not with the number of classes.
 
@@ -246,9 +246,9 @@ def remove_in_rounds(
     level_of: Callable[[Judged], float],
     false_removal_rate: float,
 ) -> FilteredDishonest:
-    """Remove who is flagged, round by round, wherever the labels are.
+    """Remove flagged workers, round by round, from labels in memory or in shards.
 
-    `null_of` judges the workers left; `level_of` draws a level by what it found last.
+    `null_of` judges the workers left; `level_of` draws a level under the null that it returned last.
     """
     level = 0.0
     while True:
@@ -256,8 +256,8 @@ def remove_in_rounds(
         if null.population.adversaries > MAX_ADVERSARIES:
             rounds.level.append(level)
             return rounds.result(null, "as many dishonest as honest workers fitted")
-        flagged = rounds.flag(null, level)  # in the first round by level 0: nobody
-        if not len(flagged):  # by an earlier level: draw one for those who are left
+        flagged = rounds.flag(null, level)  # the first level is 0, which flags nobody
+        if not len(flagged):  # under an earlier level: draw one for the workers left
             level = min(level_of(null), false_removal_rate)
             flagged = rounds.flag(null, level)
         rounds.level.append(level)
@@ -267,7 +267,7 @@ def remove_in_rounds(
 
 
 class Rounds:
-    """The removals so far, who is flagged, and the level and the p-values of each round."""
+    """The removals so far, the workers flagged, each round's level, and everybody's last p-value."""
 
     def __init__(self, crowd: LosingWorkers, min_labels_per_task: int) -> None:
         self.removals = Removals(crowd, min_labels_per_task, lambda _: None)
@@ -279,7 +279,7 @@ class Rounds:
         self.pending, self.highest = np.zeros(n_workers, dtype=np.bool_), 0.0
 
     def flag(self, null: Null, level: float) -> Int32[np.ndarray, " flagged"]:
-        """Return who is flagged, the most extreme first; equals by penalty, then by code."""
+        """Return the flagged workers, the most extreme first; equals by penalty, then by code."""
         workers = self._note(null)
         order = _most_extreme_first(null, workers)
         workers = workers[order]
@@ -306,11 +306,11 @@ class Rounds:
             self.removals.remove(worker, float(null.penalty[worker]))
 
     def _judged(self, null: Null) -> Int32[np.ndarray, " judged"]:
-        """Return who is left to judge, and has a penalty."""
+        """Return the workers who are left to judge and have a penalty."""
         return np.flatnonzero(self.removals.judged & (null.penalty > 0)).astype(np.int32)
 
     def _note(self, null: Null) -> Int32[np.ndarray, " judged"]:
-        """Keep the penalties and p-values of who is left to judge, and return them."""
+        """Store the penalties and p-values of the workers left to judge, and return these workers."""
         workers = self._judged(null)
         self.penalty[workers] = null.penalty[workers]
         self.p_value[workers] = null.p_value[workers]
@@ -335,7 +335,7 @@ class Rounds:
         )
 
     def result(self, null: Null, why: str) -> FilteredDishonest:
-        """Return what became of everybody; `null` is the last round's."""
+        """Return the result of the filter; `null` is the last round's."""
         self._note(null)
         worst_kept, worst_kept_reason = self._worst_kept(null, why)
         done = self.removals.filtered("soft penalty", len(self.p_value))
@@ -361,9 +361,9 @@ class Rounds:
 def _most_extreme_first(
     null: Null, workers: Int[np.ndarray, " chosen"]
 ) -> Int64[np.ndarray, " chosen"]:
-    """Return the places of workers by p-value and penalty; among equals the first comes first.
+    """Return the places of workers by p-value and penalty; equals keep their order.
 
-    Numbers that differ in their last digits are equal: these depend on the order of sums and the processor.
+    Last digits are not compared: they depend on the order of sums and on the processor.
     """
     p_value, penalty = (_without_last_digits(one[workers]) for one in (null.p_value, null.penalty))
     order: np.ndarray = np.lexsort((-penalty, p_value))
@@ -373,7 +373,7 @@ def _most_extreme_first(
 def _without_last_digits(
     number: Float64[np.ndarray, " numbers"],
 ) -> Float64[np.ndarray, " numbers"]:
-    """Round to some twelve digits, of numbers of any size."""
+    """Round numbers of any size to some twelve significant digits."""
     mantissa, exponent = np.frexp(number)
     rounded: np.ndarray = np.ldexp(np.round(mantissa * 2.0**40) / 2.0**40, exponent)
     return rounded

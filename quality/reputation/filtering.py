@@ -5,8 +5,8 @@
 >>> filter_workers(labels, n_workers=1).removed
 array([2], dtype=int32)
 
-``ShrinkingCrowd`` keeps what the filter asks about the workers left. After a removal only the tasks of the
-worker who goes are looked at again. Its sums of integers equal, to the bit, those of a table made anew.
+``ShrinkingCrowd`` keeps the sums that the filter needs of the workers left. A removal reads only the tasks
+of the worker who goes. The sums are integers and equal, to the bit, those of a table made anew.
 """
 
 from collections.abc import Callable
@@ -50,8 +50,8 @@ class ShrinkingCrowd:
         self.labels = labels
         self.keep = np.ones(labels.n_workers, dtype=np.bool_)
         self._unit = unit_shares(labels)
-        self._share: np.ndarray | None = None  # see tally_shares; from the first call on
-        self._agreed: np.ndarray | None = None  # labels that are the majority's; likewise
+        self._share: np.ndarray | None = None  # see tally_shares; kept from the first call on
+        self._agreed: np.ndarray | None = None  # labels equal to the majority's; likewise
         self._standing: Standing | None = None
         self.n_labels = np.diff(labels.worker_start)
 
@@ -86,7 +86,7 @@ class ShrinkingCrowd:
             self._standing.changed(tasks, self.labels)
 
     def highest(self, judged: Bool[np.ndarray, " workers"]) -> tuple[int, float]:
-        """Return who of those judged has the highest soft penalty, by the filter's rule, and what it is."""
+        """Return the judged worker with the highest soft penalty, by the filter's rule, and that penalty."""
         if self._standing is None:
             self._standing = Standing(self._shares(), self._agreeing(), self.n_labels)
         return self._standing.highest(judged)
@@ -112,7 +112,7 @@ class ShrinkingCrowd:
         return self._agreed
 
     def _tally(self, tasks: Int32[np.ndarray, " chosen"], sign: int) -> None:
-        """Add what these tasks say about the workers left to the sums in use, or take it away."""
+        """Add these tasks to the sums in use, or subtract them."""
         if self._share is not None:
             tally_shares(self._share, tasks, sign, self.labels, self.keep, self._unit)
         if self._agreed is not None:
@@ -120,7 +120,7 @@ class ShrinkingCrowd:
 
 
 def why_refused(n_short: int, min_labels_per_task: int, first: str) -> str:
-    """Return why a worker cannot go without whom so many tasks fall short; empty if she can."""
+    """Return why a worker cannot go whose removal leaves `n_short` tasks short; empty if she can."""
     if not n_short:
         return ""
     count = "1 task" if n_short == 1 else f"{n_short} tasks"
@@ -154,7 +154,7 @@ def tally_agreed(
     labels: CrowdLabels | LabelShard,
     keep: Bool[np.ndarray, " workers"],
 ) -> None:
-    """Count on each task who gave the class most workers gave, the lowest code among equals."""
+    """Count, on each task, the workers who gave the majority's class, the lowest code among equals."""
     n_same = np.zeros(labels.n_classes, dtype=np.int64)
     rows = labels.task_start, labels.worker, labels.label
     _tally_agreed(agreed, tasks, sign, *rows, keep, n_same)
@@ -178,13 +178,13 @@ def _tally_agreed(agreed, tasks, sign, task_start, worker, label, keep, n_same) 
 
 
 TIE = 1e-12  # penalties closer than this are equal: rounding must not choose a worker
-BLOCK = 1024  # workers, of whom the highest is known
+BLOCK = 1024  # workers in a block, whose highest penalty is kept
 
 
 class Standing:
-    """Who goes next by soft penalty: the highest of each block of workers, found anew where one has changed.
+    """The worker who goes next by soft penalty: each block's highest, found anew after a change in the block.
 
-    It looks into the sums that the remover keeps: the tally of shares, and labels that are the majority's.
+    It reads the sums that the remover keeps: the tally of shares, and the labels equal to the majority's.
     """
 
     def __init__(self, share: np.ndarray, agreed: np.ndarray, n_labels: np.ndarray) -> None:
@@ -195,11 +195,11 @@ class Standing:
     def changed(
         self, tasks: Int32[np.ndarray, " chosen"], labels: CrowdLabels | LabelShard
     ) -> None:
-        """Take down that those who have labels of these tasks have changed."""
+        """Mark the blocks of the workers who have labels of these tasks."""
         _mark(self._stale, tasks, labels.task_start, labels.worker)
 
     def highest(self, judged: Bool[np.ndarray, " workers"]) -> tuple[int, float]:
-        """Return who of those judged goes next, to be judged no more, and her penalty; 0 if none has any."""
+        """Return the judged worker who goes next, judged no more then, and her penalty; 0 for none."""
         worker = int(_highest(judged, *self._about, self._stale, self._most, self._first))
         if worker < 0:
             return worker, 0.0
@@ -216,7 +216,7 @@ def _mark(stale, tasks, task_start, worker) -> None:
 
 @kernel
 def _highest(judged, share, agreed, n_labels, stale, most, first) -> int:
-    """Return the worker who goes next, after a look at the blocks that have changed."""
+    """Return the worker who goes next, after the blocks that have changed are read anew."""
     for block in range(len(stale)):
         if stale[block]:
             stale[block], most[block] = False, 0.0
@@ -228,7 +228,7 @@ def _highest(judged, share, agreed, n_labels, stale, most, first) -> int:
     for block in range(len(stale) if highest > 0.0 else 0):
         if most[block] >= highest - TIE:
             one = first[block]
-            if most[block] < highest:  # among equals of another block its own may not be the first
+            if most[block] < highest:  # an equal of another block may go before this block's
                 one = _first(block, highest, judged, share, agreed, n_labels)
             if found < 0 or agreed[one] / n_labels[one] < agreed[found] / n_labels[found]:
                 found = one
@@ -237,7 +237,7 @@ def _highest(judged, share, agreed, n_labels, stale, most, first) -> int:
 
 @kernel
 def _first(block, penalty, judged, share, agreed, n_labels) -> int:
-    """Return who in a block goes first of those who have this penalty; -1 if nobody is judged."""
+    """Return the first to go of a block's workers with this penalty; -1 if none of the block is judged."""
     found = -1
     for worker in range(block * BLOCK, min((block + 1) * BLOCK, len(judged))):
         if not (judged[worker] and worker_share(share, worker) >= penalty - TIE):
@@ -248,7 +248,7 @@ def _first(block, penalty, judged, share, agreed, n_labels) -> int:
 
 
 Penalty = Callable[[CrowdLabels], Num[np.ndarray, " workers"]]
-Highest = Callable[[], tuple[int, float]]  # who has the highest penalty, and what it is
+Highest = Callable[[], tuple[int, float]]  # the worker with the highest penalty, and the penalty
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -262,7 +262,7 @@ class Filtered:
     removed, removed_penalty
         Worker codes in the order of removal, and the penalty of each at that moment.
     refused, refused_penalty, refused_reason
-        Workers who had the highest penalty and were kept all the same, and why.
+        Workers who had the highest penalty but were kept, and why.
     criterion
         The name of the penalty, in words.
     stopped
@@ -298,14 +298,14 @@ def filter_workers(
     min_labels_per_task: int = 1,
     progress: Progress | None = None,
 ) -> Filtered:
-    """Remove the worker with the highest penalty, recompute on who is left, and go on.
+    """Remove the worker with the highest penalty, recompute for the workers left, and go on.
 
     Parameters
     ----------
     labels
         The crowd's labels.
     penalty
-        From labels to one penalty per worker, at least 0; 0 speaks against nobody.
+        From labels to one penalty per worker, at least 0; a worker with 0 is not removed.
     n_workers, fraction
         Exactly one is given. Stop after this many removals, at least 0; or after this share of
         the workers who have labels, in [0, 1], rounded down.
@@ -323,8 +323,8 @@ def filter_workers(
 
     Notes
     -----
-    **Guarantees.** Equal penalties: lower agreement with the majority of the workers still kept
-    goes first, then the lower code. No task falls below `min_labels_per_task` by a removal. The
+    **Guarantees.** Of equal penalties the worker with the lower agreement with the majority of the workers
+    left goes first, then the lower code. No task falls below `min_labels_per_task` by a removal. The
     filter stops early when nobody left to judge has a penalty above 0. The result is the same on
     every run.
 
@@ -332,9 +332,9 @@ def filter_workers(
     adversaries than that; :func:`filter_dishonest` stops by what the labels show. Do not filter
     malicious workers before Dawid–Skene, which can turn their inverted labels round and use them.
 
-    **Cost.** Led by :func:`quality.soft_penalty` or :func:`quality.hard_level`, a removal looks
-    again at the tasks of the worker who goes, and repairs the semi-matching; the result is the
-    same as with everything computed anew. Any other penalty is called on a new table per removal.
+    **Cost.** With :func:`quality.soft_penalty` or :func:`quality.hard_level` a removal reads the tasks of
+    the worker who goes, and repairs the semi-matching; the result is the same as with everything computed
+    anew. Any other penalty is called on a new table per removal.
 
     References
     ----------
@@ -369,7 +369,7 @@ def filter_workers(
 def _called(
     penalty: Penalty, labels: CrowdLabels, judged: Bool[np.ndarray, " workers"]
 ) -> Float64[np.ndarray, " workers"]:
-    """Return a caller's penalties; beside NaN none would be the highest, and nobody would go."""
+    """Return a caller's penalties; raise ValueError for NaN, beside which no penalty is the highest."""
     found = np.asarray(penalty(labels), np.float64)
     if found.shape != judged.shape:
         raise ValueError(
@@ -385,13 +385,13 @@ def _called(
 
 @runtime_checkable
 class LosingWorkers(Protocol):
-    """A crowd that workers can be taken from: :class:`~quality.reputation.filtering.ShrinkingCrowd`."""
+    """A crowd that loses workers, like :class:`~quality.reputation.filtering.ShrinkingCrowd`."""
 
     keep: np.ndarray
     n_labels: np.ndarray
 
     def highest(self, judged: np.ndarray) -> tuple[int, float]:
-        """Return who of those judged has the highest soft penalty, by the filter's rule, and what it is."""
+        """Return the judged worker with the highest soft penalty, by the filter's rule, and that penalty."""
 
     def refusal(self, worker: int, min_labels_per_task: int) -> str:
         """Return why this worker cannot go; empty if she can."""
@@ -401,7 +401,7 @@ class LosingWorkers(Protocol):
 
 
 class Removals:
-    """Who is left, who is still to be judged, and what became of the others."""
+    """The workers left, the workers still to be judged, and the removals and refusals so far."""
 
     def __init__(
         self, crowd: LosingWorkers, min_labels_per_task: int, tell: Callable[[int], object]
@@ -413,7 +413,7 @@ class Removals:
         self.refused: list[tuple[int, float, str]] = []
 
     def remove(self, worker: int, penalty: float) -> bool:
-        """Remove the worker, or write down why not; she is not judged again."""
+        """Remove the worker, or note why she cannot go; she is not judged again."""
         self.judged[worker] = False
         if reason := self.crowd.refusal(worker, self.least):
             self.refused.append((worker, penalty, reason))
@@ -424,7 +424,7 @@ class Removals:
         return True
 
     def filtered(self, criterion: str, limit: int) -> Filtered:
-        """Return what became of everybody, of at most so many removals."""
+        """Return the result of a filter that makes at most so many removals."""
         stopped = f"{len(self.removed)} of {limit} removals made"
         if len(self.removed) < limit:
             stopped += ": nobody else to remove"
@@ -450,8 +450,8 @@ def remove_highest(state: Removals, highest: Highest, limit: int) -> None:
 
 
 def _highest_by(penalty: Penalty, state: Removals, crowd: ShrinkingCrowd) -> Highest:
-    """Return what finds the highest by a caller's penalty, of a table of the workers left."""
-    known: dict[int, np.ndarray] = {}  # by the number of removals: a refusal changes none
+    """Return a function that finds the highest by a caller's penalty, on a table of the workers left."""
+    known: dict[int, np.ndarray] = {}  # by the number of removals: a refusal changes no penalty
 
     def highest() -> tuple[int, float]:
         gone = len(state.removed)
@@ -460,14 +460,14 @@ def _highest_by(penalty: Penalty, state: Removals, crowd: ShrinkingCrowd) -> Hig
             known[gone] = _called(penalty, crowd.table(), state.judged)
         value, judged = known[gone], state.judged
         worst = np.flatnonzero(judged & (value >= value[judged].max() - TIE))
-        worker = worst[np.argmin(crowd.agreement(worst))]  # ties as the guarantee says
+        worker = worst[np.argmin(crowd.agreement(worst))]  # ties as guaranteed
         return int(worker), float(value[worker])
 
     return highest
 
 
 def _remove_highest_level(state: Removals, crowd: ShrinkingCrowd, limit: int) -> None:
-    """Remove the highest by hard level; the semi-matching that knows levels is repaired."""
+    """Remove the highest by hard level; the semi-matching behind the levels is repaired."""
     start, given = crowd.labels.task_start, crowd.labels.worker
     matching, rank, changed = DynamicMatching(crowd.labels), crowd.agreement(), None
     while len(state.removed) < limit and state.judged.any():
@@ -484,7 +484,7 @@ def _remove_highest_level(state: Removals, crowd: ShrinkingCrowd, limit: int) ->
 def removal_limit(
     n_labels: Int64[np.ndarray, " workers"], n_workers: int | None, fraction: float | None
 ) -> int:
-    """Return how many removals the caller asks for, of workers with so many labels each."""
+    """Return the number of removals asked for, in a crowd with so many labels a worker."""
     if n_workers is not None and fraction is None:
         if not n_workers >= 0:
             raise ValueError(f"n_workers must be >= 0, got n_workers={n_workers}")

@@ -1,10 +1,10 @@
-"""Penalties where classes are grades: a neighbour's answer is a part of a conflict.
+"""Penalties for classes that are grades: a near grade is a small conflict.
 
 The weight of a label node is the mean distance from its class to the labels that it is in conflict with,
 in units of the whole scale. The weighted soft penalty shares that weight among the workers who gave the
 class; with all classes as far apart as the ends it is the soft penalty. The loads of an optimal
-semi-matching have no such form: evening out whole jobs of unequal weight is NP-hard (PARTITION is the case of
-two workers).
+semi-matching have no weighted form: evening out whole jobs of unequal weight is NP-hard (PARTITION is the
+case of two workers).
 
 >>> from quality import encode
 >>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("112115"), classes=list("12345"))
@@ -33,27 +33,27 @@ from quality.reputation.other_answers import GradedAnswers
 __all__ = ["fit_graded", "graded_penalty"]
 
 N_STEPS = 8  # from workers to truth and back
-FIRST_DECAY = 0.5  # of wrong grades with distance, before any is seen
-LEAST_LAW = 1e-9  # of a distance that is never met
-AT_ONCE = 16  # chances whose product is no smaller than the least number
+FIRST_DECAY = 0.5  # of wrong grades with distance, before any label is read
+LEAST_LAW = 1e-9  # least value of the law, for a distance that is never met
+AT_ONCE = 16  # chances whose product does not underflow
 MAX_CLASSES = 1_000  # the law of distance has tables of their square
-MAX_CELLS = 2**29  # of labels by classes, of which there are four tables: 16 GB
+MAX_CELLS = 2**29  # of labels by classes; there are four such tables: 16 GB
 CELLS = 2**19  # of them at a time
-SEEN = 1.0  # wrong labels at each distance taken for seen
+SEEN = 1.0  # pseudo-count of wrong labels at each distance
 
 
 @check_arguments
 def graded_penalty(labels: CrowdLabels) -> Float64[np.ndarray, " workers"]:
-    """Penalise each label by how far it is from those it is in conflict with, shared by those who gave it.
+    """Penalise each label by its distance from those in conflict with it, shared by the workers who gave it.
 
-    On a conflict task each of the n_jk workers who gave class k gets d / n_jk, d being the mean distance
-    from k to the task's other classes, label by label, over the number of classes less 1. The penalty of
-    a worker is the mean over her conflict tasks.
+    On a conflict task each of the n_jk workers who gave class k gets d / n_jk. Here d is the mean distance
+    from k to the task's labels of other classes, over the number of classes less 1. The penalty of a worker
+    is the mean over her conflict tasks.
 
     Parameters
     ----------
     labels
-        The crowd's labels, whose classes are in their order.
+        The crowd's labels; the order of their classes is the scale.
 
     Returns
     -------
@@ -97,7 +97,7 @@ def _check_scale(labels: CrowdLabels) -> None:
 
 
 def _counts(labels: CrowdLabels) -> Iterator[tuple[slice, Float64[np.ndarray, "rows classes"]]]:
-    """Yield some labels at a time, and the counts of each one's task."""
+    """Yield blocks of labels, and for each label the counts of its task."""
     at_once = max(CELLS // labels.n_classes, 1)
     for first in range(0, labels.n_labels, at_once):
         rows = slice(first, min(first + at_once, labels.n_labels))
@@ -111,7 +111,7 @@ def _counts(labels: CrowdLabels) -> Iterator[tuple[slice, Float64[np.ndarray, "r
 def _penalties(
     count: Float64[np.ndarray, "labels classes"], labels: CrowdLabels, *, own: bool = True
 ) -> Float64[np.ndarray, "labels classes"]:
-    """Return the penalty of each answer by the counts of its task, which hold the worker's own or do not."""
+    """Return the penalty of each answer from its task's counts, with or without the worker's own label."""
     below, above = count.cumsum(axis=1), count[:, ::-1].cumsum(axis=1)
     apart = np.zeros_like(count)  # a label is one farther from every class beyond the next
     apart[:, 1:] = below[:, :-1].cumsum(axis=1)
@@ -133,10 +133,10 @@ def fit_graded(
 ]:
     """Fit the honest population of graders: how often they are right, and how far off wrong grades are.
 
-    As :func:`~quality.reputation.honest_null.fit_honest`, but a wrong grade is the rarer the farther off:
-    by a law of distance that workers taken for honest share. Return the population, what the others' labels
-    say at each label, each worker's reliability and the share of each class; LabelError for more than 1,000
-    classes, or where labels times classes are too many for tables of them.
+    As :func:`~quality.reputation.honest_null.fit_honest`, but wrong grades fall off with distance, by a law
+    common to the workers who look honest. Return the population, the answers expected at each label from the
+    others' labels, each worker's reliability and the share of each class. Raise LabelError for more than
+    1,000 classes, or if tables of labels by classes would be too large.
     """
     _check_scale(labels)
     n_classes = labels.n_classes
@@ -189,7 +189,7 @@ def fit_graded(
 def _wrong(
     law: Float64[np.ndarray, " distances"], distance: Int64[np.ndarray, "classes classes"]
 ) -> Float64[np.ndarray, "truths answers"]:
-    """Return the chance of each wrong answer if one is given, by a law of distance."""
+    """Return P(answer | truth, the answer is wrong), by a law of distance."""
     table = law[distance]
     np.fill_diagonal(table, 0.0)
     return np.asarray(table / table.sum(axis=1, keepdims=True))
@@ -198,7 +198,7 @@ def _wrong(
 def _logarithms(
     spread: Float64[np.ndarray, "truths answers"],
 ) -> Float64[np.ndarray, "truths answers"]:
-    """Return the logarithms of the chances of wrong answers, 0 in the diagonal."""
+    """Return the logarithms of the chances of wrong answers, 0 on the diagonal."""
     chance = spread + np.eye(len(spread))
     return np.asarray(np.log(chance))
 
@@ -208,11 +208,11 @@ def _law_of(
     law: Float64[np.ndarray, " distances"],
     distance: Int64[np.ndarray, "classes classes"],
 ) -> Float64[np.ndarray, " distances"]:
-    """Return how wrong grades fall off: those missed at each distance, over the room that classes leave."""
+    """Return the law of wrong grades by distance: those counted over those that the scale has room for."""
     n_classes = len(law)
     at = np.bincount(distance.ravel(), missed.ravel(), n_classes)
     place = np.arange(n_classes)
-    room = 1 * (place[:, np.newaxis] <= place)  # distances by truths: classes below, and above
+    room = 1 * (place[:, np.newaxis] <= place)  # distances by truths: classes below, then above
     room[1:] += room[1:, ::-1]
     reached = law[1:] @ room[1:]
     expected = room @ ((missed.sum(axis=1) + SEEN) / reached)
@@ -236,10 +236,10 @@ def _ask(
     flat: Float64[np.ndarray, " labels"],
     share: Float64[np.ndarray, " classes"],
 ) -> None:
-    """Write P(truth | labels but this one) at each label, and add up P(truth | all labels), in place.
+    """Write P(truth | the task's other labels) at each label, and add up P(truth | all labels), in place.
 
     `right` and `flat` are the chances of the label itself: if the worker is right, and if she is wrong.
-    `belief` is for work.
+    `belief` is working memory.
     """
     n_classes = len(prior)
     for task in range(len(task_start) - 1):
@@ -284,7 +284,7 @@ def _add_missed(
     trusted: Float64[np.ndarray, " workers"],
     missed: Float64[np.ndarray, "truths answers"],
 ) -> None:
-    """Add up the wrong labels that are expected of each truth, as far as their workers are trusted."""
+    """Add up the expected wrong labels by truth and answer, weighted by their workers' P(honest)."""
     for row in range(len(label)):
         hers, mine = reliability[worker[row]], label[row]
         wrong = 1.0 - hers
@@ -303,15 +303,15 @@ def _write_evidence(
     evidence: Float64[np.ndarray, "workers grid"],
     product: Float64[np.ndarray, " grid"],
 ) -> None:
-    """Write the likelihood of each worker's labels at every reliability, over the largest.
+    """Write the likelihood of each worker's labels at every reliability, divided by the largest.
 
-    `product` is for work.
+    `product` is working memory.
     """
     for worker in range(len(worker_start) - 1):
         begin, end = worker_start[worker], worker_start[worker + 1]
         for place in range(len(reliability)):
             evidence[worker, place] = 0.0
-        for low in range(begin, end, AT_ONCE):  # a logarithm for several labels
+        for low in range(begin, end, AT_ONCE):  # one logarithm for several labels
             for place in range(len(reliability)):
                 product[place] = 1.0
             for at in range(low, min(low + AT_ONCE, end)):

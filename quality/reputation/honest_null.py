@@ -3,10 +3,10 @@
 :func:`fit_honest` fits how reliable a crowd's honest workers are; :func:`honest_null` turns that
 into p-values and :func:`honest_level` into a level for :func:`quality.filter_dishonest`.
 
-**The null.** One worker's labels are drawn anew and everybody else's stay as they are: the truth of
-a task comes from the others' labels, her reliability from the honest population
+**The null.** One worker's labels are drawn anew, and everybody else's stay as they are. The truth of a task
+comes from the others' labels, her reliability from the honest population
 (:mod:`quality.reputation.honest_population`), and wrong labels are spread evenly. Her penalty is then a
-ratio of sums of independent terms, whose tail :mod:`quality.reputation.penalty_tails` works out.
+ratio of sums of independent terms, whose tail :mod:`quality.reputation.penalty_tails` computes.
 Adversaries among the others are in the null as they are in the data, so that they do not make an honest
 worker look bad.
 """
@@ -71,12 +71,12 @@ class HonestFit:
     population
         The honest population.
     near
-        The labels, renumbered where that pays.
+        The labels, renumbered if that saves time.
     others
         P(truth | the others' labels) at each label of the renumbered table.
     reliability
-        Expected reliability of each worker, the crowd's mean for one without labels; 0.75 of all if there
-        are fewer than two classes.
+        Expected reliability of each worker, the crowd's mean for a worker without labels; 0.75 for all if
+        there are fewer than two classes.
     prior
         Share of each class.
     """
@@ -97,10 +97,10 @@ class HonestFit:
 def fit_honest(labels: CrowdLabels, *, before: HonestFit | None = None) -> HonestFit:
     """Fit the honest population to labels; also P(truth | the others' labels) at each label.
 
-    Each turn computes the truth of a task from the others' labels, from that the likelihood of each
-    worker's reliability, the population, and each worker's expected reliability, which weights her
-    labels in the next turn. A worker's own labels never count for herself. `before` is a fit to
-    nearly the same labels, from which fewer turns are enough.
+    Each turn computes the truth of a task from the others' labels, then the likelihood of each worker's
+    reliability, the population, and each worker's expected reliability, which weighs her labels in the
+    next turn. A worker's own labels never count for herself. From `before`, a fit to nearly the same
+    labels, fewer turns are enough.
 
     Examples
     --------
@@ -125,7 +125,7 @@ def fit_honest(labels: CrowdLabels, *, before: HonestFit | None = None) -> Hones
         population, _ = fit_population(np.empty((0, N_GRID)), asked[:0], candidates)
         return HonestFit(population, near, others, reliability, prior)
     if before is not None:
-        # copies: what may not be written to would compile one more signature
+        # copies: read-only arrays would compile one more signature
         reliability, prior = near.worker_given(before.reliability).copy(), before.prior.copy()
     grid, right = _Grid.of(labels, asked), np.empty(labels.n_labels)
     work = evidence_work()
@@ -147,15 +147,15 @@ def fit_honest(labels: CrowdLabels, *, before: HonestFit | None = None) -> Hones
     return HonestFit(population, near, others, near.by_worker(reliability), prior)
 
 
-FEW = 8  # labels, up to which a likelihood is a polynomial of fewer terms than the grid has points
+FEW = 8  # labels, at most, for a likelihood kept as a polynomial, shorter than a row of the grid
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Grid:
-    """Whose likelihood is written on the grid: all workers of a crowd that is looked at whole.
+    """The workers whose likelihood is written on the grid: all, if the population is fitted to all.
 
-    In a larger one they are those looked at, and those with more than `FEW` labels. Of the rest only
-    the expected reliability is asked for.
+    In a larger crowd they are those of the fit, and those with more than `FEW` labels. Of the rest only
+    the expected reliability is needed.
     """
 
     worker: Int64[np.ndarray, " chosen"]
@@ -165,7 +165,7 @@ class _Grid:
 
     @classmethod
     def of(cls, labels: CrowdLabels, asked: Int64[np.ndarray, " asked"]) -> "_Grid":
-        """Choose them; `order` is that of the population's fit, by place among those chosen."""
+        """Choose the workers; `order` is that of the population's fit, by place among those chosen."""
         order, n_labels = looked_at(asked), np.diff(labels.worker_start)
         chosen = (n_labels > FEW) | (len(order) == len(asked))
         chosen[order] = True
@@ -175,7 +175,7 @@ class _Grid:
 
 
 def _moments(crowd: Float64[np.ndarray, " grid"]) -> Float64[np.ndarray, "numbers powers"]:
-    """Return the crowd's mean of r**j (1 - r)**(n - j), by n and j, of up to one label more than a few."""
+    """Return the crowd's mean of r**j (1 - r)**(n - j), by n and j, for n up to `FEW` + 1."""
     n, j = np.indices((FEW + 2, FEW + 2))
     wrong = np.maximum(n - j, 0)[..., np.newaxis]
     right = j[..., np.newaxis]
@@ -190,9 +190,9 @@ def expected_reliability(
     n_classes: int,
     crowd: Float64[np.ndarray, " grid"],
 ) -> Float64[np.ndarray, " workers"]:
-    """Return the expected reliability of workers, all of whose labels are given, in a crowd.
+    """Return the expected reliability of workers, from all of their labels and the crowd's distribution.
 
-    It is the crowd's mean for one without labels.
+    It is the crowd's mean for a worker without labels.
     """
     n_labels = np.diff(worker_start)
     reliability = np.empty(len(n_labels))
@@ -212,7 +212,7 @@ def _write_expected(
     """Write the expected reliability of workers with at most `FEW` labels.
 
     A label has the chance ``x r + y (1 - r)``; the product is kept as coefficients of
-    ``r**j (1 - r)**(n - j)``, none of which is negative. `product` is for work.
+    ``r**j (1 - r)**(n - j)``, none of which is negative. `product` is working memory.
     """
     each_wrong = 1 / (n_classes - 1)
     for worker in chosen:
@@ -252,7 +252,7 @@ class HonestNull:
     judged
         True for each worker who is judged.
     fit
-        What was fitted to the labels.
+        The fit to the labels.
     """
 
     penalty: Float64[np.ndarray, " workers"]
@@ -282,14 +282,14 @@ def honest_null(
     before: HonestFit | None = None,
     ordered: bool = False,
 ) -> HonestNull:
-    """Judge soft penalties by what an honest worker gets.
+    """Judge soft penalties by those of an honest worker with the same tasks.
 
     Parameters
     ----------
     labels
         The crowd's labels.
     judged
-        True for the workers whose p-values will be looked at; who has no penalty is not judged.
+        True for the workers whose p-values are needed; a worker without a penalty is not judged.
     before
         As for :func:`fit_honest`.
     ordered
@@ -334,18 +334,17 @@ def honest_level(
 ) -> float:
     """Return the level for Benjamini and Hochberg's rule at which an honest crowd is left alone.
 
-    It is the `false_removal_rate` quantile of the least Benjamini–Hochberg ratio in crowds whose
-    workers are drawn from the null; their population is fitted anew each time, so that the error of
-    the fit is paid for. Of a crowd of more than `MAX_DRAWN` workers so many are drawn, with
-    `MAX_LABELS` labels each: the fewer they are, the larger the error of the fit, and the stricter
-    the level.
+    It is the `false_removal_rate` quantile of the least Benjamini–Hochberg ratio in crowds whose workers
+    are drawn from the null. Their population is fitted anew each time, so that the level allows for the
+    error of the fit. At most `MAX_DRAWN` workers are drawn, with at most `MAX_LABELS` labels each. With
+    fewer of them the error of the fit is larger, and the level stricter.
 
     Parameters
     ----------
     labels
         The crowd's labels.
     null
-        What :func:`honest_null` found in them.
+        Result of :func:`honest_null` for these labels.
     false_removal_rate
         Chance to flag anybody in a crowd of honest workers, in (0, 1).
     rng
@@ -370,7 +369,7 @@ def honest_level(
     others, drawn_from = null.fit.others, Asked.everybody(labels)
     workers = spread_over(np.diff(labels.worker_start), null.judged, MAX_DRAWN)
     asked, judged = drawn_from.sample(workers, MAX_LABELS), null.judged[workers]
-    row = null.fit.near.by_row(np.arange(labels.n_labels))  # where `others` has each
+    row = null.fit.near.by_row(np.arange(labels.n_labels))  # the row of each label in `others`
     asked = Asked(row[asked.rows], asked.start)
     rate = false_removal_rate
     return level_of_drawn(others, asked, judged, null.population, rate, rng, progress)
@@ -385,7 +384,7 @@ def level_of_drawn(
     rng: np.random.Generator,
     progress: Progress | None,
 ) -> float:
-    """Return the level of :func:`honest_level` by the workers who are drawn; true for those judged."""
+    """Return the level of :func:`honest_level` from the workers drawn; `judged` marks those judged."""
     tails = PenaltyTails.of(others, asked, RELIABILITY)
     n_drawn = max(200, int(np.ceil(10 / false_removal_rate))) - 1
     candidates, n_workers = Candidates.of(others.n_classes), len(judged)
@@ -403,7 +402,7 @@ def level_of_drawn(
         n_crowds = min(BATCH, n_drawn - first)
         evidence, drawn = np.empty((n_crowds, *shape)), np.zeros((n_crowds, n_workers))
         for worker in range(n_workers):
-            # one of her reliability in each crowd, then one of each label
+            # in each crowd one number for her reliability, then one for each label
             uniform = rng.random((n_crowds, 1 + size[worker]))
             _draw(
                 worker, asked.rows, asked.start, *others.table, RELIABILITY, reached, uniform, *work,
@@ -423,11 +422,11 @@ def _draw(
     worker, rows, begin, task, start, count, place, row_start, others, n_classes, reliability, reached,
     uniform, flat, slope, given, chance, answers, hers, product, bits, held, conflicts, evidence, penalty,
 ) -> None:  # fmt: skip
-    """Draw a worker's labels anew among the others' in each crowd: write likelihoods and penalties.
+    """Draw a worker's labels anew in each crowd, among the others' labels; write likelihoods and penalties.
 
-    `uniform` decides, in each crowd, how reliable she is and what she answers.
-    `flat` to `conflicts` are for work; `given` is the penalty of each answer, 0 if it makes no conflict.
-    Four labels at a time go through the crowds, so that their chances stay in a core's nearest cache.
+    `uniform` decides, in each crowd, her reliability and her answers.
+    `flat` to `conflicts` are working memory; `given` is the penalty of each answer, 0 without a conflict.
+    Labels are taken four at a time, so that their chances stay in a core's nearest cache.
     """
     n_grid, most_terms = len(reliability), flat.shape[1]
     first, n_rows = begin[worker], begin[worker + 1] - begin[worker]
@@ -450,8 +449,8 @@ def _draw(
                 for point in range(n_grid):
                     chance[i, answer, point] = y + x * reliability[point]
             for answer in range(n_terms, most_terms):
-                flat[i, answer] = 2.0  # what is not there is never reached
-        for i in range(n_now, 4):  # what changes nothing
+                flat[i, answer] = 2.0  # marks an answer that does not exist
+        for i in range(n_now, 4):  # fill up with factors of 1
             answers[i], chance[i, 0] = 0, 1.0
         for crowd in range(len(uniform)):
             for i in range(n_now):

@@ -1,9 +1,9 @@
-"""What a crowd may be made of, and the mixture that its workers' labels speak for.
+"""The population of a crowd: a mixture of honest workers and adversaries, fitted to their labels.
 
-Every worker has one reliability. Honest ones draw theirs from a Beta distribution; adversaries, at most
-half of the crowd, guess or are mostly wrong. Both parts are fitted together, so adversaries in number do
-not widen what counts as honest: a single distribution for all would. All is done on a grid of
-reliabilities, so that a fit can be repeated for hundreds of simulated crowds.
+Every worker has one reliability. Honest workers draw theirs from a Beta distribution; adversaries, at most
+half of the crowd, guess or are mostly wrong. Both parts are fitted together, so that many adversaries do
+not widen the distribution of the honest, as they would with a single distribution for all. Everything is on
+a grid of reliabilities, so that a fit can be repeated for hundreds of simulated crowds.
 """
 
 from dataclasses import dataclass
@@ -20,20 +20,20 @@ __all__ = [
 ]  # fmt: skip
 
 N_GRID = 48
-# even in the arc sine of the root: fine where workers are nearly always right or always wrong
+# even in the arc sine of the root: dense where workers are nearly always right or always wrong
 RELIABILITY = np.sin((np.arange(N_GRID) + 0.5) * np.pi / (2 * N_GRID)) ** 2
 RELIABILITY.setflags(write=False)
-MEANS = np.linspace(0.1, 0.97, 18)  # of the honest, from chance (0) to always right (1)
+MEANS = np.linspace(0.1, 0.97, 18)  # of honest workers, from chance (0) to always right (1)
 SIZES = np.geomspace(4, 200, 8)  # a + b of the Beta distribution
 SHARES = np.array([0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5])  # of adversaries, if there are any
-NO_ADVERSARIES = 0.5  # prior chance of that
+NO_ADVERSARIES = 0.5  # prior chance of a crowd without adversaries
 FLOOR = 1e-30  # of a worker's likelihood
-TOGETHER = 8  # workers multiplied before powers of two are taken out; of more, products underflow
+TOGETHER = 8  # workers multiplied before powers of two are taken out; products of more underflow
 MAX_FITTED = 20_000  # workers: more of them change no population
-# powers of two behind the best; the mixture that the crowd is drawn from is so once in 2**72
+# powers of two behind the best at which a mixture is given up; the true one falls so far once in 2**72
 HOPELESS = 73
-AT_ONCE = 32  # labels whose chances are multiplied before that; a multiple of four
-VANISHES = -1000  # power of two, relative to the largest: what is below is as good as 0
+AT_ONCE = 32  # labels multiplied before powers of two are taken out; a multiple of four
+VANISHES = -1000  # power of two, relative to the largest, below which a number is taken as 0
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -65,25 +65,25 @@ class HonestPopulation:
 
     @property
     def mean(self) -> float:
-        """Mean reliability of the honest."""
+        """Mean reliability of the honest workers."""
         return float(self.probability @ self.reliability)
 
     @property
     def spread(self) -> float:
-        """Standard deviation of the honest reliabilities."""
+        """Standard deviation of the honest workers' reliability."""
         return float(np.sqrt(self.probability @ (self.reliability - self.mean) ** 2))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
-    """What a crowd may be made of: distributions of reliability, a row each."""
+    """Candidate distributions of reliability, a row each."""
 
     honest: Float64[np.ndarray, "beta grid"]
     adversary: Float64[np.ndarray, "kinds grid"]
 
     @classmethod
     def of(cls, n_classes: int) -> "Candidates":
-        """Return Beta distributions above chance, and adversaries: guessing, mostly wrong, half of each."""
+        """Return Beta distributions above chance, and kinds of adversaries: guessing, mostly wrong, both."""
         chance = max(1 / n_classes, 2 * RELIABILITY[0])  # the grid is no finer
         mean, size = (axis.ravel() for axis in np.meshgrid(chance + (1 - chance) * MEANS, SIZES))
         a, b = (mean * size)[:, None], ((1 - mean) * size)[:, None]
@@ -101,9 +101,9 @@ class Candidates:
 
 
 def looked_at(asked: Int64[np.ndarray, " asked"]) -> Int64[np.ndarray, " chosen"]:
-    """Return whom a population is fitted to, of more than `MAX_FITTED` so many, in an order of no meaning.
+    """Return the workers that a population is fitted to, at most `MAX_FITTED`, in random order.
 
-    Hopeless ones among the candidates are given up on the way through them.
+    The fit gives up hopeless candidates on its way through the workers.
     """
     chosen: np.ndarray = asked[np.random.default_rng(0).permutation(len(asked))[:MAX_FITTED]]
     return chosen
@@ -114,10 +114,10 @@ def fit_population(
     order: Int64[np.ndarray, " chosen"],
     candidates: Candidates,
 ) -> tuple[HonestPopulation, Float64[np.ndarray, " grid"]]:
-    """Fit the honest to the likelihood on the grid of the workers looked at, in their order.
+    """Fit the honest population to workers' likelihoods on the grid, in the given order.
 
-    The mean over all candidates, weighted by how likely they make the labels: the uncertainty of
-    the fit widens it. Also return the whole crowd's distribution.
+    The result is the mean over all candidates, weighted by the likelihood of the labels, so that the
+    uncertainty of the fit widens it. Also return the whole crowd's distribution.
     """
     n_kinds = len(candidates.adversary)
     shape = len(candidates.honest), 1 + n_kinds * len(SHARES)
@@ -143,7 +143,7 @@ def fit_population(
 def step_up_ratio(
     p_value: Float64[np.ndarray, " judged"], population: HonestPopulation
 ) -> Float64[np.ndarray, " judged"]:
-    """Return the expected honest workers with so small a p-value over all who have; p ascending."""
+    """Return the expected honest workers with so small a p-value over all workers with one; p ascends."""
     n_honest = (1 - population.adversaries) * len(p_value)
     ratio: np.ndarray = n_honest * p_value / np.arange(1, len(p_value) + 1)
     return ratio
@@ -153,11 +153,11 @@ def step_up_ratio(
 def _multiply_likelihood(
     evidence, order, honest, adversary, left, share, kind, others, added, beta, product, bits, held
 ) -> int:  # fmt: skip
-    """Multiply each cell, a Beta distribution and a mixture with a share of adversaries, by the workers'.
+    """Multiply each cell, a Beta distribution with a share of adversaries, by the workers' likelihoods.
 
-    A Beta distribution whose mixtures are all hopelessly behind is given up: `beta` numbers the
-    distributions, those left at last in front; return how many these are. `bits` is the memory of
-    `product`, of which powers of two are taken out; `others` and `added` are for work.
+    A Beta distribution whose mixtures are all hopelessly behind is given up. `beta` numbers the
+    distributions; at the end those left are in front, and their number is returned. `bits` is the memory of
+    `product`, whose powers of two are taken out; `others` and `added` are working memory.
     """
     n_betas = len(beta)
     for place in range(len(order)):
@@ -180,7 +180,7 @@ def _multiply_likelihood(
 
 @kernel
 def _kept(beta, held) -> int:
-    """Write the Beta distributions with a mixture that is not hopeless to the front; return how many."""
+    """Move the Beta distributions with a mixture that is not hopeless to the front; return their number."""
     highest = held[beta[0]].max()
     for b in beta:
         highest = max(highest, held[b].max())
@@ -216,7 +216,7 @@ def over_largest(number, share) -> None:
 
 @kernel
 def take_powers(bits, held) -> None:
-    """Take the powers of two out of numbers above zero, of which the bits are given, and hold them."""
+    """Move the powers of two of positive numbers, given as bits, to `held`."""
     for place in range(len(bits)):
         power = (bits[place] >> 52) - 1023
         held[place] += power
@@ -225,9 +225,9 @@ def take_powers(bits, held) -> None:
 
 @kernel
 def held_over_largest(number, bits, held, share) -> None:
-    """Write numbers, each times its power of two that is held, divided by the largest of them.
+    """Write numbers, each times its held power of two, divided by the largest of them.
 
-    `bits` is the memory of `number`. Powers were taken out, or none is held.
+    `bits` is the memory of `number`. Powers were taken out before, or all held ones are 0.
     """
     highest = held[0]
     for place in range(1, len(held)):
@@ -239,7 +239,7 @@ def held_over_largest(number, bits, held, share) -> None:
 
 
 def evidence_work() -> tuple[np.ndarray, ...]:
-    """Return what `write_evidence` works with: products, their bits, powers of two, and some labels."""
+    """Return the working memory of `write_evidence`: products, their bits, powers of two, and some labels."""
     product = np.empty(N_GRID)
     held, labels = np.empty(N_GRID, dtype=np.int64), np.empty((2, AT_ONCE))
     return product, product.view(np.int64), held, *labels
@@ -250,9 +250,9 @@ def write_evidence(
     chosen, worker_order, worker_start, right, n_classes, reliability, evidence,
     product, bits, held, flat, slope,
 ) -> None:  # fmt: skip
-    """Write the likelihood of the labels of each worker chosen at every reliability, over the largest.
+    """Write the likelihood of each chosen worker's labels at every reliability, divided by the largest.
 
-    From `product` on all is for work; `bits` is its memory.
+    The arguments from `product` on are working memory; `bits` is the memory of `product`.
     """
     each_wrong = 1 / (n_classes - 1)
     for seat in range(len(chosen)):
@@ -267,7 +267,7 @@ def write_evidence(
                 slope[at] = x - flat[at]
             for at in range(n_rows, AT_ONCE):
                 flat[at], slope[at] = 1.0, 0.0
-            for at in range(0, n_rows, 4):  # four labels: what is multiplied stays in registers
+            for at in range(0, n_rows, 4):  # four labels: their factors stay in registers
                 a, b, c, d = flat[at], flat[at + 1], flat[at + 2], flat[at + 3]
                 e, f, g, h = slope[at], slope[at + 1], slope[at + 2], slope[at + 3]
                 for place in range(len(reliability)):

@@ -1,6 +1,6 @@
-"""What the other workers' labels say about the truth of a task, at each label.
+"""The truth of a task by the other workers' labels, at each label.
 
-Only the answers that somebody gave have a place; all others of a task share one. So the tables grow with
+Each answer that somebody gave has a place; all other classes of a task share one. So the tables grow with
 the labels, whatever the number of classes.
 
 >>> from quality import encode
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 
-NOWHERE = np.empty(0)  # for chances that nobody asks for
+NOWHERE = np.empty(0)  # in place of chances that are not needed
 NEAR = 2**16  # workers whose weights are a megabyte, as much as a core's cache holds
 USUAL = 0.8  # reliability by which a worker's labels are put in order
 AHEAD = 24  # labels: about what the loop does while memory answers
@@ -49,9 +49,9 @@ class TaskAnswers:
     answer, count
         The class of each, and how many gave it; ascending within a task.
     place
-        Of each label's class among its task's answers.
+        Place of each label's class among its task's answers.
     row_start
-        A label has one place for every answer of its task: from here on.
+        Where each label's entries begin; it has one for every answer of its task.
     """
 
     start: Int64[np.ndarray, " starts"]
@@ -88,7 +88,7 @@ def _find_answers(task_start, label, found, given, start, answer, count, place, 
         for row in range(task_start[task], task_start[task + 1]):
             code = label[row]
             if found[code] == 0:
-                at = n_answers  # put in by class
+                at = n_answers  # inserted by class
                 while at > 0 and given[at - 1] > code:
                     given[at] = given[at - 1]
                     at -= 1
@@ -111,7 +111,7 @@ def _find_answers(task_start, label, found, given, start, answer, count, place, 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OtherAnswers:
-    """The chance of each answer to be right, by the others' labels.
+    """The chance that each answer is right, by the others' labels.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ class OtherAnswers:
     right
         Of each label: the chance that it is right, by the labels of the others.
     chance
-        Of each label and each answer of its task; what is left to 1 is of the classes that nobody gave.
+        Of each label and each answer of its task; the classes that nobody gave have the rest to 1.
     n_classes
         How many classes there are.
     """
@@ -152,7 +152,7 @@ class OtherAnswers:
 
     @property
     def most_penalties(self) -> int:
-        """The most penalties that one label may get: each is of another number of labels of the task."""
+        """The most different penalties of one label: each belongs to a number of labels of the task."""
         n_before = np.concatenate([[0], np.cumsum(self.answers.count)])
         largest = int(np.diff(n_before[self.answers.start]).max(initial=1))
         return min(self.most_terms, isqrt(2 * largest) + 3)
@@ -160,7 +160,7 @@ class OtherAnswers:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GradedAnswers:
-    """The same where classes are ordered: what a worker may answer at each label, every class a term.
+    """The same for ordered classes: the possible answers at each label, with every class a term.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ class GradedAnswers:
 
     @property
     def table(self) -> tuple[np.ndarray | int, ...]:
-        """What `answer_terms` takes after the row: no answers of tasks, and the terms for chances."""
+        """The arrays that `answer_terms` takes after the row: no answers, and terms in place of chances."""
         start, count = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
         row_start = 3 * self.n_classes * np.arange(len(self.right) + 1)
         for array in (start, count, row_start):
@@ -198,7 +198,7 @@ class GradedAnswers:
 
     @property
     def most_penalties(self) -> int:
-        """The most penalties that one label may get: each class may be another distance from the others."""
+        """The most different penalties of one label: one for each class, by its distance from the others."""
         return self.n_classes
 
 
@@ -215,7 +215,7 @@ class Asked:
         return cls(labels.worker_order, labels.worker_start)
 
     def sample(self, chosen: Int64[np.ndarray, " chosen"], most: int) -> "Asked":
-        """Return some workers, with at most so many of their rows, evenly over their tasks."""
+        """Return some workers, with at most so many rows of each, evenly over her tasks."""
         size = np.diff(self.start)[chosen]
         taken = np.minimum(size, most)
         start = np.concatenate([[0], np.cumsum(taken)]).astype(np.int64)
@@ -227,9 +227,9 @@ class Asked:
 def spread_over(
     n_labels: Int64[np.ndarray, " workers"], judged: Bool[np.ndarray, " workers"], most: int
 ) -> Int64[np.ndarray, " chosen"]:
-    """Return the workers with labels; of more than so many, some of them, of few labels and of many.
+    """Return the workers with labels; at most so many, with few labels and with many.
 
-    A crowd that is cut down keeps those who are judged alone: the ratios are of them.
+    A crowd that is cut down keeps judged workers alone, because the ratios are theirs.
     """
     workers = np.flatnonzero(n_labels > 0)
     if len(workers) <= most:
@@ -247,9 +247,9 @@ def ask_others(
     log_odds: Float64[np.ndarray, " workers"],
     prior: Float64[np.ndarray, " classes"],
 ) -> tuple[OtherAnswers, Float64[np.ndarray, " classes"]]:
-    """Return P(truth | labels but this one) at each label, and the expected tasks of each class.
+    """Return P(truth | the task's other labels) at each label, and the expected tasks of each class.
 
-    A label counts by the log odds of its worker: those of being right over giving one wrong answer.
+    A label weighs by the log odds of its worker: of being right over giving one particular wrong answer.
     """
     right, chance = np.empty(labels.n_labels), np.empty(int(answers.row_start[-1]))
     mass = ask_right(labels, answers, log_odds, prior, right, chance)
@@ -264,7 +264,7 @@ def ask_right(
     right: Float64[np.ndarray, " labels"],
     chance: Float64[np.ndarray, " places"] = NOWHERE,
 ) -> Float64[np.ndarray, " classes"]:
-    """Write the chance of each label to be right, and unless `chance` is empty of each answer of its task.
+    """Write the chance that each label is right, and to `chance`, unless empty, that of its task's answers.
 
     Return the expected tasks of each class.
     """
@@ -284,11 +284,11 @@ def _ask_others(
     task_start, worker, start, answer, place, row_start, weight, prior, log_prior, belief, power, right,
     chance, mass,
 ) -> float:  # fmt: skip
-    """Write the chances; add to `mass`, but for the classes' share of the number returned.
+    """Write chances, and add the expected tasks of each class to `mass`, less prior * the number returned.
 
-    A worker's weight is her log odds, and what her label's absence multiplies the power of its answer by.
-    A class that nobody gave has its prior times the same number at a task. So this number is added
-    up, and taken back for the classes that somebody gave.
+    A worker's weights are her log odds, and the factor by which leaving her label out changes the power of
+    its answer. At a task, the posterior of each class that nobody gave is its prior times one number. The
+    sum of these numbers is returned; a class that somebody gave has its part subtracted from `mass`.
     """
     total_absent, is_far, n_rows = 0.0, len(weight) > NEAR, len(worker)
     for task in range(len(task_start) - 1):
@@ -306,11 +306,11 @@ def _ask_others(
             belief[place[row]] += weight[worker[row], 0]
         total = _powers_of(belief, n_answers, 0.0 if is_all else rest, power)
         for own in range(n_answers):
-            others = power[n_answers]  # added up, not subtracted: what is small keeps its digits
+            others = power[n_answers]  # added up, not subtracted: small numbers keep their digits
             for k in range(n_answers):
                 if k != own:
                     others += power[k]
-            belief[own] = others  # which is done with
+            belief[own] = others  # its old values are not needed any more
         for row in range(task_start[task], task_start[task + 1]):
             own, at = place[row], row_start[row]
             mine = power[own] * weight[worker[row], 1]
@@ -330,7 +330,7 @@ def _ask_others(
 
 @kernel(forceinline=True)
 def _powers_of(belief, n_answers, rest, power):
-    """Write chances in proportion, the classes that nobody gave last; return their sum."""
+    """Write unnormalised chances, those of the classes that nobody gave last; return their sum."""
     highest = 0.0 if rest > 0 else belief[0]
     for k in range(n_answers):
         highest = max(highest, belief[k])
@@ -346,10 +346,10 @@ def _powers_of(belief, n_answers, rest, power):
 def answer_terms(
     row, task, start, count, place, row_start, chance, n_classes, flat, slope, penalty
 ) -> int:
-    """Write what a worker may answer at a label: the chance ``flat + slope * reliability``, and the penalty.
+    """Write a worker's possible answers at a label: chance ``flat + slope * reliability``, and penalty.
 
-    The penalty is 0 where the answer makes no conflict. The last term, if any, is of all classes that
-    nobody gave. Return the number of terms. Without answers of tasks (`GradedAnswers`) they are ready.
+    The penalty is 0 if the answer makes no conflict. The last term, if any, stands for all classes that
+    nobody gave. Return the number of terms. Without answers of tasks (`GradedAnswers`) terms are copied.
     """
     if len(start) == 0:
         for k in range(n_classes):
@@ -382,13 +382,13 @@ def put_by_cost(
     rows, begin, end, task, start, count, place, row_start, others, n_classes, flat, slope, penalty,
     mine, cost,
 ) -> None:  # fmt: skip
-    """Write one worker's labels in the order of what an answer to each costs; equals cost the same."""
+    """Write one worker's labels in the order of the cost of an answer to each; equal labels cost the same."""
     for at in range(begin, end):
         n_terms = answer_terms(
             rows[at], task, start, count, place, row_start, others, n_classes, flat, slope, penalty
         )
         own = 0.0
-        for term in range(n_terms):  # squares too: labels of one mean are hardly ever equal else
+        for term in range(n_terms):  # with squares: labels of one mean alone need not be equal
             own += (flat[term] + USUAL * slope[term]) * penalty[term] * (1.0 + penalty[term])
         put = at - begin
         while put > 0 and cost[put - 1] > own:

@@ -4,26 +4,24 @@
 >>> soft_penalty(encode(["ann", "bob", "cy", "ann"], [1, 1, 1, 2], list("xyxx")))
 array([0.5, 1. , 0.5])
 
-A task is a *conflict task* when its labels name two or more classes. Only those say anything about
-the workers: on each of them every class given is a *label node*, and the penalty for it is shared
-out among the workers who gave it. The soft penalty shares it evenly. The hard penalty puts it whole
-on one of them, so that the loads come out as even as they can (an optimal semi-matching). The
-balanced penalty shares it out in fractions that even the loads out, so that names cannot matter.
+A task is a *conflict task* if its labels name two or more classes. Only such tasks are evidence about
+workers. On each of them every class given is a *label node*, and its penalty is shared among the workers
+who gave it. The soft penalty shares it evenly. The hard penalty puts it whole on one of them, so that the
+loads are as even as possible (an optimal semi-matching). The balanced penalty shares it in fractions that
+even out the loads, so that names cannot matter.
 
-A penalty is evidence, not a verdict. No penalty sees a majority of colluders, and the hard and the
+A penalty is evidence, not a verdict. No penalty detects a majority of colluders, and the hard and the
 balanced one grow with the number of labels: see the notes of each.
 
-**Balanced loads.** Every job may be split among its machines. The shares that make the sum of the
-squared loads least give every machine one load and no other (the sum is strictly convex in the
-loads), so it depends on nothing but the graph. At the optimum a job gives only to its least loaded
-machines, and conversely. :mod:`quality.matching.levels` moves shares until all is level up to
-rounding. The loads are made exact from there: machines that share a job form *pools*, and if a pool
-of ``m`` machines holds ``n`` jobs, its machines carry ``n / m`` each. That is exact as soon as
-three things hold, which are checked: the shares stay inside the pools (by construction); no job has
-a machine in a lower pool; and the loads of a pool exceed ``n / m`` by less than ``1 / m`` in sum.
-For if equal loads were not possible, Hall's condition would fail for some of its machines: their
-own jobs would outnumber ``n / m`` per machine by a multiple of ``1 / m``, more than the shares at
-hand have room for.
+**Balanced loads.** Every job may be split among its machines. The sum of squared loads is strictly convex in
+the loads, so that its minimum gives every machine a unique load, which depends on the graph alone. At the
+optimum a job gives only to its least loaded machines, and conversely. :mod:`quality.matching.levels` moves
+shares until all loads are level up to rounding. The loads are then made exact: machines that share a job
+form *pools*, and if a pool of ``m`` machines holds ``n`` jobs, its machines carry ``n / m`` each. These loads
+are the optimum if three conditions hold, which are checked: shares stay inside the pools (by construction);
+no job has a machine in a lower pool; and the loads of a pool exceed ``n / m`` by less than ``1 / m`` in sum.
+For if equal loads were impossible, Hall's condition would fail for some machines of the pool: their own jobs
+would exceed ``n / m`` per machine by ``1 / m`` or more in sum, and so would their present loads.
 """
 
 from dataclasses import dataclass
@@ -70,13 +68,13 @@ __all__ = [
     "unit_shares",
 ]
 
-HALF = 31  # a share of 1 is 2 ** 62 units, kept as two halves of so many bits
+HALF = 31  # bits of each half of a share; a share of 1 is 2 ** 62 units
 LOWER_HALF, UPPER_UNIT, LOWER_UNIT = (1 << HALF) - 1, 2.0**-HALF, 2.0 ** (-2 * HALF)
 
 
 @check_arguments
 def soft_penalty(labels: CrowdLabels) -> Float64[np.ndarray, " workers"]:
-    """Penalise each label by one over the number of workers who gave the same, and take the mean.
+    """Penalise each label by one over the number of workers who gave it, and take each worker's mean.
 
     On a conflict task j each of the n_jk workers who gave class k gets 1 / n_jk. The penalty of a
     worker is the mean over her conflict tasks.
@@ -93,12 +91,12 @@ def soft_penalty(labels: CrowdLabels) -> Float64[np.ndarray, " workers"]:
 
     Notes
     -----
-    **Guarantees.** Within the range above. Tasks without conflict change nothing. Renaming workers,
-    tasks or classes changes nobody's penalty, to the last bit: shares are added up as integers, in
-    units of 2 ** -62.
+    **Guarantees.** Penalties are in the range above. Tasks without conflict change nothing. Renaming
+    workers, tasks or classes changes nobody's penalty, to the last bit: shares are added up as integers,
+    in units of 2 ** -62.
 
     **Limits.** Agreement is rewarded whoever agrees: workers who copy one script and outnumber the
-    honest ones on their tasks come out ahead of them.
+    honest workers on their tasks get lower penalties than they do.
 
     References
     ----------
@@ -116,7 +114,7 @@ def soft_penalty(labels: CrowdLabels) -> Float64[np.ndarray, " workers"]:
 
 
 def unit_shares(labels: CrowdLabels | LabelShard) -> Int64[np.ndarray, "numbers 2"]:
-    """Return 1 / n in units of 2 ** -62, upper and lower half, for every n there can be."""
+    """Return 1 / n in units of 2 ** -62, upper and lower half, for every possible n."""
     most = int(np.diff(labels.task_start).max(initial=0))
     n_same = np.maximum(np.arange(most + 1), 1)
     share = ((1 << 2 * HALF) + n_same // 2) // n_same
@@ -131,9 +129,9 @@ def tally_shares(
     keep: Bool[np.ndarray, " workers"],
     unit: Int64[np.ndarray, "numbers 2"],
 ) -> None:
-    """Add to `total` what each kept worker gets on the given tasks: two halves, and the count.
+    """Add each kept worker's shares on the given tasks to `total`: two halves, and the count.
 
-    A sign of -1 subtracts it. Sums of integers do not depend on their order, so a tally after
+    A sign of -1 subtracts them. Sums of integers do not depend on their order, so that a tally after
     additions and subtractions equals, to the bit, one begun anew.
     """
     rows = (labels.task_start, labels.worker, labels.label)
@@ -142,7 +140,7 @@ def tally_shares(
 
 
 def mean_share(total: Int64[np.ndarray, "workers 3"]) -> Float64[np.ndarray, " workers"]:
-    """Return the soft penalties that a tally amounts to."""
+    """Return the soft penalties of a tally."""
     upper = total[:, 0] + (total[:, 1] >> HALF)
     lower = total[:, 1] & LOWER_HALF
     share = upper * UPPER_UNIT + lower * LOWER_UNIT
@@ -171,7 +169,7 @@ def shares_of(
 
 @check_arguments
 def hard_penalty(labels: CrowdLabels) -> Int32[np.ndarray, " workers"]:
-    """Put every label node on one of its workers, as evenly as possible, and count.
+    """Assign every label node to one of its workers, as evenly as possible, and count.
 
     The penalty is the worker's load in an optimal semi-matching of the conflict graph.
 
@@ -183,16 +181,16 @@ def hard_penalty(labels: CrowdLabels) -> Int32[np.ndarray, " workers"]:
     Returns
     -------
     int32 array, one per worker
-        Number of label nodes she answers for; 0 without conflict tasks.
+        Number of label nodes assigned to her; 0 without conflict tasks.
 
     Notes
     -----
-    **Guarantees.** The penalties add up to the number of label nodes, and nobody answers for more
-    nodes than she labelled conflict tasks. The sorted penalties do not depend on names; who of two
-    equally placed workers has the higher one does, through the order of the codes.
+    **Guarantees.** The penalties add up to the number of label nodes, and nobody has more nodes than she
+    labelled conflict tasks. The sorted penalties do not depend on names. Which of two equally placed
+    workers has the higher penalty depends on the order of their codes.
 
-    **Limits.** It is a count and grows with the number of labels; where everybody labels equally
-    much it comes out nearly equal for all. It is meant for adversaries who label a great deal.
+    **Limits.** It is a count and grows with the number of labels; if everybody labels equally much, it is
+    nearly equal for all. It is meant for adversaries who label a great deal.
 
     References
     ----------
@@ -210,7 +208,7 @@ def hard_penalty(labels: CrowdLabels) -> Int32[np.ndarray, " workers"]:
 
 @kernel
 def _tally(total, tasks, sign, task_start, worker, label, keep, unit, n_same) -> None:
-    """Count equal labels of each task, then share out among them, in one pass."""
+    """Count equal labels of each task, then share its penalties among them, in one pass."""
     for at in range(len(tasks)):
         task = tasks[at]
         n_given = 0
@@ -331,7 +329,7 @@ def balanced_loads(
     edges = start, machine, of_machine, by_machine, job
     tell = counter(progress, "balanced loads", max_iter)
     n_iter = level_out(edges, level, share, max_iter, tell)
-    del edges, by_machine, job  # the bytes of the rows twice, which what follows does not need
+    del edges, by_machine, job  # twice the bytes of the rows, which are not needed any more
     flow = machine_loads(machine, share, graph.shape[1])
     load, converged = _pools(start, machine, share, flow)
     load = load if converged else flow
@@ -344,7 +342,7 @@ def balanced_loads(
 def balanced_penalty(
     labels: CrowdLabels, *, progress: Progress | None = None
 ) -> Float64[np.ndarray, " workers"]:
-    """Share every label node out among its workers, as evenly in the end as fractions allow.
+    """Share every label node among its workers so that loads are as even as fractions allow.
 
     The penalty is the worker's balanced load in the conflict graph.
 
@@ -389,14 +387,14 @@ def _pools(
     share: Float64[np.ndarray, " entries"],
     flow: Float64[np.ndarray, " machines"],
 ) -> tuple[Float64[np.ndarray, " machines"], bool]:
-    """Return jobs per machine in the pool of each, and whether these are the exact loads."""
+    """Return jobs per machine in the pool of each machine, and whether these are the exact loads."""
     n_machines = len(flow)
     pool = connected(start, machine, share > 0, n_machines)
     home = first_givers(start, machine, share)
     n_near = np.bincount(pool, minlength=n_machines)
     load = jobs_of(pool, home)[pool] / n_near[pool]
     excess = np.bincount(pool, np.maximum(0.0, flow - load), n_machines)
-    # half of what the proof allows: the other half is for rounding
+    # half of the proof's bound: the other half is for rounding
     exact = (excess * n_near < 0.5).all() and _gives_to_least(start, machine, load, home)
     return load, bool(exact)
 
@@ -431,8 +429,8 @@ def hard_level(labels: CrowdLabels) -> Int32[np.ndarray, " workers"]:
     Returns
     -------
     int32 array, one per worker
-        The largest number of label nodes she answers for in any optimal semi-matching of the
-        conflict graph; 0 without conflict tasks.
+        The largest number of label nodes assigned to her in any optimal semi-matching of the conflict
+        graph; 0 without conflict tasks.
 
     Notes
     -----

@@ -1,13 +1,12 @@
-"""How likely an honest worker is to get as much soft penalty with given tasks: exactly, if they are few.
+"""Tail of the soft penalty of an honest worker with given tasks: exact for few labels.
 
-A worker's labels are drawn anew and everybody else's stay: on each task an answer has a chance that
-is linear in her reliability, and a penalty that the others' labels fix. Her penalty is the sum over
-conflict tasks over their number. With up to `EXACT` labels its whole distribution is worked out: a
-state is a sum and a number of tasks, its chance a polynomial in the reliability, of which only the
-population's moments are needed (to about 1e-12). Where the states would be too many to keep, sums are
-rounded up, so that no chance comes out too small: label by label in the order of what their answers
-cost, so that the names of the tasks play no part. With more labels a sum of so many terms is taken as
-normal.
+A worker's labels are drawn anew, and everybody else's stay. On each task an answer has a chance that is
+linear in her reliability, and a penalty that the others' labels fix. Her penalty is the sum over conflict
+tasks, divided by their number. With up to `EXACT` labels its whole distribution is computed. A state is a
+sum and a number of tasks. Its chance is a polynomial in the reliability, so that only the population's
+moments are needed (to about 1e-12). If there are too many states to keep, sums are rounded up, so that no
+tail is too small. Labels are taken in the order of the cost of their answers, so that the names of tasks
+play no part in the rounding. With more labels the sum is taken as normal.
 
 Normal tails are nine times too small for a worker of one label, whose penalty takes two values:
 
@@ -41,18 +40,18 @@ __all__ = [
     "normal_p_values",
 ]  # fmt: skip
 
-EXACT = 24  # labels of a worker, up to which nothing is approximated
+EXACT = 24  # labels of a worker, at most, for an exact distribution
 NEAR = 1e-9  # penalties closer than this are equal
 MOST = 2_000_000  # penalties kept of all workers, a polynomial each
-# of a sum's rounding, the first that is coarse enough
+# widths of the rounding of sums; the first that is coarse enough is taken
 WIDTHS = np.array([NEAR, 1e-4, 1e-3, 1e-2, 0.1])
 COARSEST = 11 * EXACT * (EXACT + 1)  # sums and numbers of tasks, at the coarsest width
-APART = 64.0  # between sums of other numbers of tasks, more than any sum
+APART = 64.0  # in a total, the unit of the number of tasks: more than any sum
 N_MOMENTS = 15
 FAR = 2**13  # workers whose moments a core's cache no longer holds: a megabyte
 AHEAD = 10  # labels: about what the sums do while memory answers
 BLOCK = 50_000  # workers with a normal tail at once
-SMALLEST = 1e-300  # chance returned: below it doubles lose their digits, and end in 0
+SMALLEST = 1e-300  # chance shown as a number: smaller doubles lose their digits, and end in 0
 
 
 def chance_words(what: str, chance: float) -> str:
@@ -71,13 +70,13 @@ class PenaltyTails:
     Parameters
     ----------
     reliability
-        The grid on which populations stand.
+        The grid of the populations.
     n_labels
-        Of each worker.
+        Labels of each worker.
     moments
-        Sums over a worker's tasks that make the mean and the variance of her penalty's two sums.
+        Sums over a worker's tasks that give the mean and the variance of her penalty's two sums.
     key, tail
-        Of workers with few labels, penalty by penalty: twice the worker's place plus the penalty,
+        Of workers with few labels, for each possible penalty: twice the worker's place plus the penalty,
         ascending, and the chance of as much or more, as coefficients of the powers of reliability.
     """
 
@@ -94,7 +93,7 @@ class PenaltyTails:
         asked: Asked,
         reliability: Float64[np.ndarray, " grid"],
     ) -> "PenaltyTails":
-        """Work the distributions out for the workers asked."""
+        """Compute the distributions of the workers asked."""
         n_labels = np.diff(asked.start)
         few = np.flatnonzero((n_labels > 0) & (n_labels <= EXACT))
         most = _most_states(len(few))
@@ -117,7 +116,7 @@ class PenaltyTails:
     def p_values(
         self, penalty: Float64[np.ndarray, " workers"], probability: Float64[np.ndarray, " grid"]
     ) -> Float64[np.ndarray, " workers"]:
-        """Return the chance of as much penalty or more, reliability being drawn from the population.
+        """Return the chance of as much penalty or more, for a reliability drawn from the population.
 
         It is 1 for a penalty of 0.
         """
@@ -137,7 +136,7 @@ def honest_p_values(
     penalty: Float64[np.ndarray, " workers"],
     probability: Float64[np.ndarray, " grid"],
 ) -> Float64[np.ndarray, " workers"]:
-    """Return what :meth:`PenaltyTails.p_values` does, for one population; no distribution is kept."""
+    """Return the p-values of :meth:`PenaltyTails.p_values` for one population, and keep no distribution."""
     n_labels = np.diff(asked.start)
     p_value = np.ones(len(n_labels))
     few = np.flatnonzero((penalty > 0) & (n_labels <= EXACT))
@@ -158,7 +157,7 @@ def exact_p_values(
     probability: Float64[np.ndarray, " grid"],
     p_value: Float64[np.ndarray, " workers"],
 ) -> None:
-    """Write the p-values of workers of few labels, of whom there are `n_few` in the whole crowd."""
+    """Write the p-values of workers with few labels; the whole crowd has `n_few` such workers."""
     most = _most_states(n_few)
     work = _Work.of(others, asked, few, most)
     powers = _powers(reliability, probability)
@@ -173,7 +172,7 @@ def normal_p_values(
     reliability: Float64[np.ndarray, " grid"],
     probability: Float64[np.ndarray, " grid"],
 ) -> Float64[np.ndarray, " many"]:
-    """Return the p-values of workers of many labels."""
+    """Return the p-values of workers with many labels."""
     p_value = np.ones(len(penalty))
     for first in range(0, len(penalty), BLOCK):
         some = slice(first, first + BLOCK)
@@ -184,7 +183,7 @@ def normal_p_values(
 def _powers(
     reliability: Float64[np.ndarray, " grid"], probability: Float64[np.ndarray, " grid"]
 ) -> Float64[np.ndarray, " powers"]:
-    """Return the population's moments, as far as polynomials of `EXACT` labels have powers."""
+    """Return the population's moments, up to the power `EXACT`."""
     powers: np.ndarray = probability @ (reliability[:, np.newaxis] ** np.arange(EXACT + 1))
     return powers
 
@@ -196,7 +195,7 @@ def _normal(
 ) -> Float64[np.ndarray, "chosen grid"]:
     """Return P(as much penalty or more) at each reliability.
 
-    A penalty S / N is t or more where S - t N is 0 or more: a sum over tasks, taken as normal.
+    A penalty S / N is t or more if S - t N is 0 or more, which is a sum over tasks, taken as normal.
     """
     deviation = np.empty((len(penalty), len(reliability)))
     _standardise(penalty, moments, reliability, deviation)
@@ -206,7 +205,7 @@ def _normal(
 
 @kernel
 def _standardise(penalty, moments, reliability, deviation) -> None:
-    """Write the means of S - t N in standard deviations: of a line and a parabola in the reliability."""
+    """Write the mean of S - t N, linear in the reliability, over its deviation, whose square is quadratic."""
     for worker in range(len(penalty)):
         t, m = penalty[worker], moments[worker]
         mean0, mean1 = m[0] - t * m[2], m[1] - t * m[3]
@@ -220,13 +219,13 @@ def _standardise(penalty, moments, reliability, deviation) -> None:
 
 
 def _most_states(n_workers: int) -> int:
-    """Return how many penalties a worker's distribution may have."""
+    """Return the most states that a worker's distribution may have."""
     return min(max(MOST // max(n_workers, 1), 50), 4096)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Work:
-    """Room for one worker's distribution: her labels, terms of one, states, and states one label on."""
+    """Memory for one worker's distribution: labels, the terms of a label, states, and the next states."""
 
     mine: np.ndarray
     cost: np.ndarray
@@ -254,14 +253,14 @@ class _Work:
         n_penalties = others.most_penalties
         longest = int(np.diff(asked.start)[few].max(initial=0))
         most = int(min(float(n_penalties) ** longest, max(most, COARSEST)))
-        size = most, most * n_penalties + 1  # and what stands behind the last
+        size = most, most * n_penalties + 1  # one more for the end mark
         states = (part for n in size for part in (np.empty(n), np.empty((n, EXACT + 1))))
         places = (np.empty(n, dtype=np.int64) for n in (most_terms, size[1]))
         return cls(np.empty(EXACT, np.int64), np.empty(EXACT), *terms, *states, *places)
 
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:
-        """All of them, as `_exact_p_values` takes them."""
+        """All arrays, in the order in which `_exact_p_values` takes them."""
         return (
             self.mine, self.cost, self.flat, self.slope, self.penalty, self.total, self.chance,
             self.next_total, self.next_chance, self.cursor, self.order,
@@ -274,7 +273,7 @@ def _exact_p_values(
     mine, cost, flat, slope, term_penalty, total, chance, next_total, next_chance, cursor, order,
     penalty, powers, p_value,
 ) -> None:  # fmt: skip
-    """Write the p-value of each worker with few labels; her last one makes no states where they are few."""
+    """Write the p-value of each worker with few labels; her last label makes states only to round them."""
     for worker in few:
         begin, end = first[worker], first[worker + 1]
         put_by_cost(
@@ -320,10 +319,10 @@ def _distribution(
     rows, n_rows, task, start, count, place, row_start, others, n_classes, most, widths,
     flat, slope, penalty, total, chance, next_total, next_chance, cursor, order,
 ) -> int:  # fmt: skip
-    """Write the states of one worker's penalty by her first labels, ascending; return how many.
+    """Write the states of one worker's penalty by her first labels, ascending; return their number.
 
     A state's total is the sum of penalties plus `APART` times the number of conflict tasks; its
-    chance is a polynomial in the reliability. States of equal totals are one. If more than `most`
+    chance is a polynomial in the reliability. States of equal totals are merged. If more than `most`
     would be left, sums are rounded up.
     """
     n_states = int(np.int64(1))  # a literal would compile one more signature
@@ -352,7 +351,7 @@ def _distribution(
 
 @kernel
 def _together(n_terms, flat, slope, penalty) -> int:
-    """Put terms of the same penalty together: there are few penalties."""
+    """Merge terms of the same penalty; return their number."""
     n_left = 0
     for term in range(n_terms):
         found = 0
@@ -371,7 +370,7 @@ def _together(n_terms, flat, slope, penalty) -> int:
 def _merged(
     n_before, n_terms, n_powers, most, widths, total, chance, cursor, order, new_total, new_chance
 ) -> int:
-    """Write states with the chances of equal totals added up, ascending; return how many."""
+    """Write states with the chances of equal totals added up, ascending; return their number."""
     n_states = n_before * n_terms
     for width in widths:
         if width > NEAR:
@@ -401,7 +400,7 @@ def _merged(
 
 @kernel
 def _put_in_order(n_states, n_terms, total, cursor, order) -> None:
-    """Write where totals stand in ascending order; each term's ascend, as the states before it did."""
+    """Write the ascending order of totals, by merging the terms, each of whose totals ascend."""
     total[n_states] = inf  # a term at its end is never the least
     for term in range(n_terms):
         cursor[term] = term
@@ -419,7 +418,7 @@ def _moments_of(
     asked: Asked,
     chosen: Int64[np.ndarray, " chosen"] | None = None,
 ) -> Float64[np.ndarray, "chosen moments"]:
-    """Return sums over the tasks of the workers chosen, or of all, for the normal tails.
+    """Return sums over the tasks of the chosen workers, or of all workers, for the normal tails.
 
     On a task she adds s to the sum of penalties and n to the number of conflict tasks. Means of s,
     n and s squared are linear in her reliability, two coefficients each; the products of the
@@ -437,7 +436,7 @@ def _moments_of(
 def moments_of_owners(
     others: OtherAnswers | GradedAnswers, owner: Int32[np.ndarray, " labels"], n_owners: int
 ) -> Float64[np.ndarray, "owners moments"]:
-    """Return the sums from the place of each label's owner; -1 is nobody."""
+    """Return these sums, from the place of each label's owner; -1 is nobody."""
     moments = np.zeros((n_owners, N_MOMENTS))
     terms = (np.empty(others.most_terms) for _ in range(3))
     _add_moments(owner, *others.table, *terms, moments)

@@ -1,7 +1,7 @@
-"""The hard penalty against what the same tasks would give an honest worker.
+"""The hard penalty relative to that of an honest worker with the same tasks.
 
-The load of a worker grows with the number of her labels, and with how few others share her tasks. Crowds
-of honest workers who labelled the same tasks say how far; what is beyond that is her own.
+The load of a worker grows with the number of her labels, and as fewer others share her tasks. Crowds of
+honest workers who labelled the same tasks show how far; the rest of the load is evidence about her.
 """
 
 import numpy as np
@@ -14,18 +14,18 @@ from quality.reputation.penalties import balanced_penalty
 
 __all__ = ["relative_penalty"]
 
-N_CROWDS = 8  # honest ones; the error of a mean load is a third of one's spread
-MAX_RIGHT = 0.995  # of an honest worker's labels: honest crowds must meet some conflict
+N_CROWDS = 8  # honest crowds; the error of a mean load is a third of one load's spread
+MAX_RIGHT = 0.995  # of an honest worker's labels: honest crowds must have some conflicts
 
 
 @check_arguments
 def relative_penalty(
     labels: CrowdLabels, *, rng: np.random.Generator
 ) -> Float64[np.ndarray, " workers"]:
-    """Judge hard penalties by what honest workers' would be: the balanced load over theirs.
+    """Judge hard penalties relative to those of honest workers: the balanced load over the honest load.
 
-    Crowds are drawn in which everybody is as reliable as the honest part of this one is on average, and
-    has labelled the same tasks. The mean of her load in them counts as at least one label.
+    Honest crowds are drawn in which everybody labels the same tasks as here and is as reliable as the
+    honest part of this crowd on average. A worker's honest load is her mean load in them, and at least 1.
 
     Parameters
     ----------
@@ -37,15 +37,15 @@ def relative_penalty(
     Returns
     -------
     float64 array, one per worker
-        About 1 for an honest worker, more for one who answers for more than her tasks explain; 0
+        About 1 for an honest worker, more for a worker whose load is more than her tasks explain; 0
         without conflict tasks.
 
     Notes
     -----
     **Guarantees.** Labelling more than others, with the same reliability, does not raise it.
 
-    **Limits.** Where workers label most of the tasks, loads can be moved between any two of them and
-    come out equal whoever errs: then this says next to nothing, and the soft penalty everything.
+    **Limits.** If workers label most of the tasks, loads can be moved between any two of them and are equal
+    whoever errs. Use the soft penalty then: this one has hardly any information.
 
     **Cost.** A fit of the honest population, and nine balanced loads.
 
@@ -80,7 +80,7 @@ def relative_penalty(
 
 
 def _truth(labels: CrowdLabels, reliability: float) -> Float64[np.ndarray, "tasks classes"]:
-    """Return P(truth | labels) if everybody is so reliable and errs evenly."""
+    """Return P(truth | labels) if everybody has this reliability and errs evenly."""
     odds = np.log(max(reliability, 1e-9) * (labels.n_classes - 1) / (1.0 - reliability))
     log_p = max(odds, 0.0) * labels.counts()
     p = np.exp(log_p - log_p.max(axis=1, keepdims=True))

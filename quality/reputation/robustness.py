@@ -1,17 +1,17 @@
-"""Bounds on the tasks that k adversaries could turn, from who labelled what.
+"""Bounds on the number of tasks that k adversaries could turn, from the assignment graph.
 
 >>> from quality import encode
 >>> labels = encode(list("abcabcab"), list("11122233"), list("xxxyyyxx"))
 >>> robustness_bounds(labels, max_adversaries=3).upper
 array([2, 3, 3])
 
-All workers are taken as honest and perfectly accurate, and k adversaries who know everything are
-added to them. What they can do then depends on the assignment graph alone. Against the
-penalty-based aggregator the loads ``d_1 >= d_2 >= ...`` of an optimal semi-matching of the *tasks*
-to the workers bound it. Against every rule that ignores names the tasks that rest on few workers
-bound it: adversaries who mirror all of those leave nothing by which to tell the two sides apart.
-Such workers are chosen greedily, in time linear in the tasks for each worker chosen, and then by an
-exact search as far as its steps reach.
+All workers are taken as honest and perfectly accurate, and k adversaries who know everything are added to
+them. The number of tasks that they can turn then depends on the assignment graph alone. Against the
+penalty-based aggregator it is bounded by the loads ``d_1 >= d_2 >= ...`` of an optimal semi-matching of the
+*tasks* to the workers. Against every rule that ignores names it is bounded by the tasks that rest on few
+workers: if adversaries mirror all workers of such tasks, no rule can distinguish the two sides. These
+workers are chosen greedily, in time linear in the tasks for each worker chosen, and then by an exact search
+of limited steps.
 """
 
 from collections import Counter
@@ -45,7 +45,7 @@ def few_worker_tasks(
 ) -> Int32[np.ndarray, "tasks most"]:
     """Return the workers of each task that has one to `most` of them, in order, then -1.
 
-    Rows are as wide as the longest of them, however many `most` are.
+    Rows are as wide as the longest, whatever `most` is.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def greedy_workers(
     *,
     known: dict[bytes, tuple[int, int]] | None = None,
 ) -> Bool[np.ndarray, " workers"]:
-    """Choose at most k workers greedily: the set of workers whose tasks gain most per worker comes first.
+    """Choose at most k workers greedily: the set of workers that gains most tasks per worker comes first.
 
     Parameters
     ----------
@@ -79,8 +79,8 @@ def greedy_workers(
     n_workers, k
         The number of workers, and how many of them may be taken.
     known
-        What earlier calls with these members found, from the largest `k` down: it is added to, and saves
-        looking again. Nothing is known if None.
+        Results of earlier calls with these members, from the largest `k` down, which save work; new ones
+        are added to it. None if there are none.
 
     Returns
     -------
@@ -102,7 +102,7 @@ def greedy_workers(
     while (room := k - int(np.count_nonzero(taken))) > 0:
         key = np.flatnonzero(taken).tobytes()
         most, row = known.get(key, (0, -1))
-        # the best of those that fit into more room, if it fits into this
+        # the best set for more room is also the best here, if it fits
         if room > most or (row >= 0 and _n_more(members[row], taken) > room):
             table.fill(-1)
             row = _richest(members, taken, room, table, gain, n_new)
@@ -186,7 +186,7 @@ def _richest(
 
 @kernel
 def _compare(members, taken, a, b):
-    """Return < 0, 0 or > 0 as the untaken workers of `a` come before, with or after those of `b`."""
+    """Return < 0, 0 or > 0 if the untaken workers of `a` come before, equal or come after those of `b`."""
     i, j, most = 0, 0, members.shape[1]
     while True:
         while i < most and (members[a, i] == NOBODY or taken[members[a, i]]):
@@ -210,17 +210,16 @@ class RobustnessBounds:
     Parameters
     ----------
     n_adversaries
-        1, 2, ... of them.
+        Numbers of adversaries: 1, 2, ...
     lower
-        So many tasks can be turned, whatever the adversaries face, if they face the penalty-based
-        aggregator.
+        Adversaries can turn at least so many tasks against the penalty-based aggregator.
     upper_one_right
-        No more can be turned there while at most one adversary ever answers right.
+        They can turn at most so many against it while at most one adversary ever answers right.
     upper
-        No more can be turned there in any way.
+        They can turn at most so many against it in any way.
     name_blind
-        So many tasks can be turned whatever rule without names they face: half the tasks that
-        rest on that many workers.
+        They can turn at least so many tasks against any rule that ignores names: half the tasks that rest
+        on that many workers.
     name_blind_exact
         True where `name_blind` is the theorem's number, False where it is a lower bound on it
         because the search was cut short.
@@ -264,12 +263,12 @@ def robustness_bounds(
     Parameters
     ----------
     labels
-        Those of the workers kept, all of whom are taken as honest; only who labelled what counts.
+        Labels of the workers kept, all of whom are taken as honest; only the assignment graph is used.
     max_adversaries
         The largest k, at least 1.
     max_steps
-        At most so many steps of the exact search for each k, at least 0; past them the greedy
-        lower bound stands.
+        At most so many steps of the exact search for each k, at least 0; the greedy lower bound stands if
+        they are not enough.
     progress
         Called after each step of the search, and once before it for each k; see
         :data:`quality.parallel.Progress`.
@@ -282,14 +281,14 @@ def robustness_bounds(
     Notes
     -----
     **Assumptions.** Every worker kept is honest and always right; labels have two classes; the
-    adversaries know everything and work together. `lower`, `upper_one_right` and `upper` are about
-    the penalty-based aggregator alone. Against majority vote, say, far fewer may do more.
+    adversaries know everything and work together. `lower`, `upper_one_right` and `upper` are about the
+    penalty-based aggregator alone: against majority vote, for example, far fewer adversaries may do more.
 
     **Guarantees.** With loads ``d_1 >= d_2 >= ...`` of the optimal semi-matching: `lower` is
     d_1 + ... + d_(k-1), `upper_one_right` d_1 + ... + d_k, `upper` d_1 + ... + d_2k. `name_blind`
     is half the largest number of tasks that at most k workers labelled among themselves where
     ``name_blind_exact``, else no more than that. No curve ever falls. The order of rows and names
-    changes nothing but an inexact `name_blind`.
+    can change an inexact `name_blind`, and nothing else.
 
     **Cost.** One semi-matching, and for each k at most k passes over the tasks with so few labels;
     the exact search is NP-hard and takes at most `max_steps` slower ones.
@@ -339,7 +338,7 @@ def weakest_workers(
     *,
     max_steps: int,
 ) -> frozenset[int]:
-    """Return at most `n_workers` workers who alone label as many tasks as the search can find.
+    """Return at most `n_workers` workers who label as many tasks among themselves as the search can find.
 
     Parameters
     ----------
@@ -368,7 +367,7 @@ def weakest_workers(
 def _resting_curve(
     labels: CrowdLabels, most: int, max_steps: int, progress: Progress | None
 ) -> tuple[Int64[np.ndarray, " curve"], Bool[np.ndarray, " curve"]]:
-    """Return, for each k, the most tasks found that k workers alone label, and whether that is proved."""
+    """Return, for each k, the most tasks found that k workers label alone, and whether it is proved."""
     members = few_worker_tasks(labels.worker, labels.task_start, most)
     sets = _worker_sets(members) if max_steps else Sets()
     resting, exact = np.zeros(most, dtype=np.int64), np.zeros(most, dtype=np.bool_)

@@ -1,12 +1,13 @@
-"""The filter that knows when to stop, on a table in shards: what it asks of labels adds up, or fits in parts.
+"""The filter that knows when to stop, on a table in shards: its sums add up, or workers are taken in parts.
 
 Use :func:`filter_dishonest_by_shards`; :func:`quality.filter_dishonest` is the filter of one table.
 
 The likelihood of a worker's reliability is a product over her labels, so that logarithms add up over
-shards, for so many workers at once; the population is fitted to 20,000 of them at most. What needs all
-labels of a worker at once (the whole distribution of a penalty of few labels) has the rows of some workers
-gathered from all shards, so many labels at once; so has the reliability of many workers of few labels. A
-worker of many labels has a normal tail, whose moments add up again.
+shards, for a bounded number of workers at once; the population is fitted to at most 20,000 workers. The
+exact distribution of a penalty of few labels needs all labels of a worker at once. So the rows of some
+workers are gathered from all shards, a bounded number of labels at once; the reliability of many workers
+with few labels is computed in the same way. A worker with many labels has a normal tail, whose moments add
+up over shards.
 """
 
 from collections.abc import Iterator
@@ -59,9 +60,9 @@ from quality.reputation.sharded_filtering import ShardedCrowd
 
 __all__ = ["filter_dishonest_by_shards"]
 
-AT_ONCE = 16_000_000  # labels of some workers that are brought together, each in some 30 bytes
+AT_ONCE = 16_000_000  # labels gathered from all shards at once, each in some 30 bytes
 MANY_AT_ONCE = 250_000  # workers whose likelihoods or moments are added up together
-# log2 of how many workers' likelihoods are multiplied meanwhile: 400 KB, which a core's own cache holds
+# log2 of the workers in a block, whose likelihoods are multiplied together: 400 KB, in a core's own cache
 BLOCK_BITS = 10
 
 
@@ -80,7 +81,7 @@ def filter_dishonest_by_shards(
     Parameters
     ----------
     engine
-        Where the shards are worked on.
+        It works on the shards of the table.
     tasks
         Names of the tasks, for the reasons why workers could not be removed.
     false_removal_rate, min_labels_per_task, rng, progress
@@ -88,15 +89,15 @@ def filter_dishonest_by_shards(
 
     Notes
     -----
-    **Guarantees.** Penalties are :func:`~quality.filter_dishonest`'s to the bit; the population is up to
-    the rounding of sums in another order, and p-values and levels within a millionth: whole
+    **Guarantees.** Penalties are :func:`~quality.filter_dishonest`'s to the bit. The population is equal up
+    to the rounding of sums in another order, and p-values and levels are within a millionth, since exact
     distributions of 24 labels lose digits. So the same workers go in the same order, unless a p-value
     lies so near its limit. The same bytes on any engine.
 
-    **Cost.** A pass over the shards for each of eight turns in the first round, three in a later one; in
-    a crowd of more than 250,000 workers, one more for every 250,000 of them who have more than 24
-    labels, and for every 16 million labels of the others. P-values take as many passes as that. In
-    memory are these rows, or 48 numbers for each of these workers, and a few for each of all.
+    **Cost.** One pass over the shards for each of eight turns in the first round, and of three in a later
+    one. A crowd of more than 250,000 workers takes one more for every 250,000 of them with more than 24
+    labels, and for every 16 million labels of the others. P-values take as many passes. Memory holds
+    the rows of such a part, or 48 numbers for each of its workers, and a few numbers for every worker.
 
     Examples
     --------
@@ -141,14 +142,14 @@ def filter_dishonest_by_shards(
 
 
 class _Believed(NamedTuple):
-    """What the others' labels are weighed by: each worker's log odds, and the share of each class."""
+    """The weights of the others' labels: each worker's log odds, and the share of each class."""
 
     log_odds: Float64[np.ndarray, " workers"]
     prior: Float64[np.ndarray, " classes"]
 
 
 class _Fit(NamedTuple):
-    """The honest population, what the last turn believed, and what the next would begin with."""
+    """The honest population, the beliefs of the last turn, and the initial values of the next."""
 
     population: HonestPopulation
     believed: _Believed
@@ -166,7 +167,7 @@ class _Left(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Null:
-    """What a round finds out about the workers left."""
+    """The judgement of the workers left in a round."""
 
     penalty: Float64[np.ndarray, " workers"]
     p_value: Float64[np.ndarray, " workers"]
@@ -226,9 +227,9 @@ def _seated(
     others: Int64[np.ndarray, " others"],
     n_labels: Int64[np.ndarray, " workers"],
 ) -> tuple["_Some", Int64[np.ndarray, " workers"], Int64[np.ndarray, " workers"]]:
-    """Return whose likelihoods the first pass adds up: those looked at, and others of many labels first.
+    """Return the workers of the first pass: those of the fit, then others, with many labels first.
 
-    And the sizes of the workers left: 1 for each of many labels, then the labels of each of few.
+    Return also the sizes of the workers left: 1 for each with many labels, and the labels of each with few.
     """
     others = others[np.argsort(n_labels[others] <= EXACT, kind="stable")]
     n_more = max(MANY_AT_ONCE - len(looked), 0)
@@ -241,7 +242,7 @@ def _seated(
 def _on_grid(
     engine: Engine, believed: _Believed, some: "_Some"
 ) -> tuple[Float64[np.ndarray, " classes"], Float64[np.ndarray, "some grid"]]:
-    """Return the mass of the classes, and some workers' likelihood on the grid, of which the largest is 1."""
+    """Return the mass of the classes, and some workers' likelihood on the grid, scaled to a largest of 1."""
     mass, log_evidence = engine.add_up(_about_reliability, (believed, some))
     return mass, np.exp(log_evidence - log_evidence.max(axis=1, keepdims=True, initial=-np.inf))
 
@@ -249,13 +250,13 @@ def _on_grid(
 def _expected(
     evidence: Float64[np.ndarray, "some grid"], crowd: Float64[np.ndarray, " grid"]
 ) -> Float64[np.ndarray, " some"]:
-    """Return the expected reliability of workers of such likelihoods, in a crowd."""
+    """Return the expected reliability of workers, from their likelihoods and the crowd's distribution."""
     expected: np.ndarray = (evidence @ (crowd * RELIABILITY)) / (evidence @ crowd)
     return expected
 
 
 class _Some(NamedTuple):
-    """Some workers, and the place of each of the crowd among them; -1 for the others."""
+    """Some workers, and the place of each worker of the crowd among them; -1 for the others."""
 
     worker: Int64[np.ndarray, " some"]
     place: Int32[np.ndarray, " workers"]
@@ -268,7 +269,7 @@ class _Some(NamedTuple):
 
 
 def _parts(size: Int64[np.ndarray, " workers"], most: int) -> Iterator[_Some]:
-    """Yield the workers with a size, some after the other, of so much in sum, or one alone."""
+    """Yield the workers with a size above 0, in parts of at most `most` in sum or of one worker."""
     workers = np.flatnonzero(size)
     part = (np.cumsum(size[workers]) - size[workers]) // most
     for number in np.unique(part):
@@ -302,7 +303,7 @@ def _p_values(
 def _sampled(
     left: _Left, judged: Bool[np.ndarray, " workers"]
 ) -> tuple[OtherAnswers, Asked, Int64[np.ndarray, " drawn"]]:
-    """Return some rows of the workers whom simulated crowds consist of, and these workers."""
+    """Return some rows of the workers of which simulated crowds consist, and these workers."""
     engine, n_labels, fit = left
     workers = spread_over(n_labels, judged, MAX_DRAWN)
     some = _Some.of(workers, len(n_labels))
@@ -325,7 +326,7 @@ def _gathered(
         engine.map(_answers_at, (believed, some, sampled))
     )
     start = np.concatenate([[0], np.cumsum(n_answers)]).astype(np.int64)
-    unnamed = np.zeros(len(count), dtype=np.int16)  # which class an answer is, is not asked
+    unnamed = np.zeros(len(count), dtype=np.int16)  # the class of an answer is not needed
     answers = TaskAnswers(start, unnamed, count, place, start)
     task = np.arange(len(worker), dtype=np.int32)
     others = OtherAnswers(task, answers, right, chance, int(n_classes[0]))
@@ -334,7 +335,7 @@ def _gathered(
 
 
 def _brought(parts: Any) -> list[np.ndarray]:
-    """Return what the shards found, one after the other."""
+    """Return the columns of all shards, one shard after the other."""
     return [np.concatenate(column) for column in zip(*parts, strict=True)]
 
 
@@ -363,7 +364,7 @@ def _about_reliability(shard: LabelShard, asked: tuple[_Believed, _Some]) -> Sum
 def _by_block(
     seat: Int32[np.ndarray, " labels"], right: Float64[np.ndarray, " labels"], n_seats: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return where blocks of workers start, and their labels: whose, and each one's chance to be right."""
+    """Return where blocks of workers start, and their labels: the worker of each, and P(it is right)."""
     start = np.zeros(-(-n_seats >> BLOCK_BITS) + 1, dtype=np.int64)
     of_block, right_of_block = np.empty_like(seat), np.empty_like(right)
     _to_blocks(seat, right, BLOCK_BITS, start, start.copy(), of_block, right_of_block)
@@ -371,7 +372,7 @@ def _by_block(
 
 
 def _right_of(shard: LabelShard, asked: tuple[_Believed, _Some]) -> tuple[np.ndarray, ...]:
-    """Return the labels of some workers: whose, and the chance of each to be right."""
+    """Return the labels of some workers: the worker of each, and the chance that it is right."""
     believed, some = asked
     right = np.empty(shard.n_labels)
     ask_right(shard, TaskAnswers.of(shard), believed.log_odds, believed.prior, right)
@@ -395,7 +396,7 @@ def _moments(shard: LabelShard, asked: tuple[_Believed, _Some]) -> Sums:
 
 
 def _labels_of(shard: LabelShard, some: _Some) -> tuple[int, np.ndarray]:
-    """Return the shard's first task, and how many labels it has of some workers."""
+    """Return the shard's first task, and its number of labels of each of some workers."""
     place = some.place[shard.worker]
     return shard.first_task, np.bincount(place[place >= 0], minlength=len(some.worker))
 
@@ -403,7 +404,7 @@ def _labels_of(shard: LabelShard, some: _Some) -> tuple[int, np.ndarray]:
 def _answers_at(
     shard: LabelShard, asked: tuple[_Believed, _Some, Sampled | None]
 ) -> tuple[np.ndarray, ...]:
-    """Return some workers' labels, or a sample: whose, and what the others say at each."""
+    """Return some workers' labels, or a sample: the worker of each, and the chances by the others' labels."""
     believed, some, sampled = asked
     place = some.place[shard.worker]
     rows = np.flatnonzero(place >= 0)
@@ -424,20 +425,20 @@ def _is_taken(
     before: Int64[np.ndarray, " some"],
     n_labels: Int64[np.ndarray, " some"],
 ) -> Bool[np.ndarray, " rows"]:
-    """Say of each row whether :meth:`~quality.reputation.other_answers.Asked.sample` takes it."""
+    """Return whether :meth:`~quality.reputation.other_answers.Asked.sample` takes each row."""
     by_worker, start = sort_codes(place, len(before))
     rank = np.empty(len(place), dtype=np.int64)
     rank[by_worker] = np.arange(len(place)) - np.repeat(start[:-1] - before, np.diff(start))
     size = n_labels[place]
     taken = np.minimum(size, MAX_LABELS)
-    nearest = -(-rank * taken // size)  # the first of those taken that is not before her row
+    nearest = -(-rank * taken // size)  # the first row taken that is not before this row
     found: np.ndarray = (nearest < taken) & (nearest * size // taken == rank)
     return found
 
 
 @kernel
 def _to_blocks(seat, right, block_bits, start, place, of_block, right_of_block) -> None:
-    """Bring together the labels of each block of seats; those of nobody with a seat are left out."""
+    """Bring together the labels of each block of seats; labels of workers without a seat are left out."""
     for row in range(len(seat)):
         if seat[row] >= 0:
             start[(seat[row] >> block_bits) + 1] += 1
@@ -456,9 +457,9 @@ def _to_blocks(seat, right, block_bits, start, place, of_block, right_of_block) 
 def _add_log_evidence(
     start, seat, right, n_classes, reliability, product, held, log_evidence
 ) -> None:
-    """Add the log-likelihood of each label at every reliability, a block of workers after the other.
+    """Add the log-likelihood of each label at every reliability, one block of workers after the other.
 
-    A logarithm is taken for 32 labels at once; `product` and `held` are of the block at work.
+    A logarithm is taken for 32 labels at once; `product` and `held` belong to the present block.
     """
     each_wrong = 1 / (n_classes - 1)
     for block in range(len(start) - 1):

@@ -31,7 +31,7 @@ from quality.reputation.penalties import (
 
 __all__ = ["ShardedCrowd", "filter_workers_by_shards"]
 
-LABELS_AT_HAND = 10_000_000  # of workers whose tasks are fetched together; these have others' too
+LABELS_AT_HAND = 10_000_000  # of the workers whose tasks are fetched together, others' not counted
 
 
 @check_arguments
@@ -49,7 +49,7 @@ def filter_workers_by_shards(
     Parameters
     ----------
     engine
-        Where the shards are worked on.
+        It works on the shards of the table.
     tasks
         Names of the tasks, for the reasons why workers could not be removed.
     n_workers, fraction, min_labels_per_task, progress
@@ -57,12 +57,12 @@ def filter_workers_by_shards(
 
     Notes
     -----
-    **Guarantees.** The result is :func:`~quality.filter_workers`'s, to the bit: sums of integers,
-    which do not depend on where or in which order they are added.
+    **Guarantees.** The result is :func:`~quality.filter_workers`'s, to the bit: sums of integers do not
+    depend on where or in which order they are added.
 
-    **Cost.** A pass over the shards whenever somebody is the highest whose tasks are not at hand; it
-    fetches those of the workers next in line, with ten million labels between them. Beyond that a
-    removal looks again at her tasks alone.
+    **Cost.** One pass over the shards whenever the tasks of the worker with the highest penalty are not in
+    memory. The pass fetches the tasks of the workers next in line, who have ten million labels together.
+    Otherwise a removal reads the worker's tasks alone.
 
     Examples
     --------
@@ -83,27 +83,27 @@ def filter_workers_by_shards(
 
 
 class ShardedCrowd:
-    """What :class:`~quality.reputation.filtering.ShrinkingCrowd` is to the filter, in shards.
+    """The :class:`~quality.reputation.filtering.ShrinkingCrowd` of a table in shards.
 
-    Only the tasks of the worker who goes are looked at again. They are fetched from the shards
-    together with those of the workers with the next highest penalties, of whom many go after her.
+    A removal reads only the tasks of the worker who goes. They are fetched from the shards together with
+    those of the workers with the next highest penalties, many of whom go after her.
     """
 
     def __init__(self, engine: Engine, tasks: Shaped[np.ndarray, " tasks"]) -> None:
         self._engine, self._tasks = engine, tasks
         share, self.n_labels = engine.add_up(_begin, None)
         self._share = share.copy()  # an engine's own may be read-only
-        self._agreed: np.ndarray | None = None  # from the first call on
+        self._agreed: np.ndarray | None = None  # kept from the first call on
         self._standing: Standing | None = None
         self.keep = np.ones(len(self.n_labels), dtype=np.bool_)
-        # not tried yet: a worker who was tried is removed or never tried again
+        # workers not tried yet: a worker who was tried is removed or never tried again
         self._in_line = self.n_labels > 0
         self._fetched = np.zeros(len(self.n_labels), dtype=np.bool_)  # whose tasks are at hand
         self._at_hand: _TasksAtHand | None = None
         self._next = np.empty(0, dtype=np.int32)
 
     def expect(self, workers: Int32[np.ndarray, " next"]) -> None:
-        """Fetch the tasks of these workers first; without them those of the highest penalties are next."""
+        """Fetch the tasks of these workers next, instead of those with the highest penalties."""
         self._next = workers
 
     def soft_penalty(self) -> Float64[np.ndarray, " workers"]:
@@ -117,7 +117,7 @@ class ShardedCrowd:
         return self._agreed
 
     def highest(self, judged: Bool[np.ndarray, " workers"]) -> tuple[int, float]:
-        """Return who of those judged has the highest soft penalty, by the filter's rule, and what it is."""
+        """Return the judged worker with the highest soft penalty, by the filter's rule, and that penalty."""
         if self._standing is None:
             self._standing = Standing(self._share, self._agreeing(), self.n_labels)
         return self._standing.highest(judged)
@@ -141,7 +141,7 @@ class ShardedCrowd:
             self._standing.changed(tasks, held.table)
 
     def _tally(self, tasks: Int32[np.ndarray, " hers"], held: "_TasksAtHand", sign: int) -> None:
-        """Add what these tasks say about the workers left to the sums in use, or take it away."""
+        """Add these tasks to the sums in use, or subtract them."""
         tally_shares(self._share, tasks, sign, held.table, self.keep, held.unit)
         if self._agreed is not None:
             tally_agreed(self._agreed, tasks, sign, held.table, self.keep)
@@ -156,7 +156,7 @@ class ShardedCrowd:
         return held.by_worker[slice(*held.worker_start[worker : worker + 2])], held
 
     def _next_in_line(self, worker: int) -> Bool[np.ndarray, " workers"]:
-        """Choose this worker and those who are next in line, up to so many labels of theirs."""
+        """Choose this worker and the workers next in line, up to `LABELS_AT_HAND` labels of theirs."""
         order = self._next if len(self._next) else np.argsort(-self.soft_penalty(), kind="stable")
         order = np.append(worker, order[self._in_line[order] & (order != worker)])
         before = np.cumsum(self.n_labels[order]) - self.n_labels[order]
@@ -166,9 +166,10 @@ class ShardedCrowd:
 
 
 class _TasksAtHand(NamedTuple):
-    """Some tasks with all of their labels, and what is looked up of them.
+    """Some tasks with all of their labels.
 
-    Their codes in the whole table, the shares of a penalty, and the places of each worker's tasks.
+    With them are their codes in the whole table, the shares of a penalty, and the places of each worker's
+    tasks.
     """
 
     table: LabelShard
@@ -193,7 +194,7 @@ def _agreed(shard: LabelShard, keep: Bool[np.ndarray, " workers"]) -> Sums:
 def _tasks_with(
     shard: LabelShard, chosen: Bool[np.ndarray, " workers"]
 ) -> tuple[LabelShard, Int64[np.ndarray, " tasks"]]:
-    """Return the shard's tasks that somebody chosen has labelled, with all of their labels."""
+    """Return the shard's tasks that a chosen worker has labelled, with all of their labels."""
     n_before = np.concatenate([[0], np.cumsum(chosen[shard.worker])])[shard.task_start]
     found, n_labels = np.diff(n_before) > 0, np.diff(shard.task_start)
     rows, start = np.repeat(found, n_labels), np.concatenate([[0], np.cumsum(n_labels[found])])
@@ -203,7 +204,7 @@ def _tasks_with(
 
 
 def _together(parts: Sequence[tuple[LabelShard, np.ndarray]], n_workers: int) -> _TasksAtHand:
-    """Return the tables that the shards found as one, in their order."""
+    """Return the tables of the shards as one table, in their order."""
     tables, tasks = zip(*parts, strict=True)
     worker, label, gold = (
         np.concatenate([getattr(table, name) for table in tables])

@@ -2,12 +2,11 @@
 
 :func:`corrected_shares` takes counts of consensus labels and, for the gold tasks, the table of
 consensus and truth. Its point is shrunk; its interval is not, so that it covers.
-:func:`noisy_shares` does the same for what was released under noise; :func:`gold_for_width` says
-how many gold tasks an interval of a given width needs; :func:`unmixed_shares` corrects groups by the
+:func:`noisy_shares` does the same for counts released under noise. :func:`gold_for_width` returns
+how many gold tasks an interval of a given width needs. :func:`unmixed_shares` corrects groups by the
 errors of all of them together. :func:`cumulative_band` and :func:`normal_band` add up the shares of
-ordered classes. For comparison: :func:`gold_alone`,
-:func:`rogan_gladen`, and PPI++ as published, :func:`prediction_powered` and
-:func:`prediction_powered_infinite`.
+ordered classes. For comparison there are :func:`gold_alone`, :func:`rogan_gladen`, and PPI++ as
+published, :func:`prediction_powered` and :func:`prediction_powered_infinite`.
 
 >>> import numpy as np
 >>> counts, table = np.array([[60, 40]]), np.array([[[11, 1], [3, 5]]])

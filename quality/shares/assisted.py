@@ -1,8 +1,8 @@
-"""Intervals that cover wherever the value is, and are short where it is near what is believed.
+"""Intervals that cover whatever the value is, and are short where it is near a belief.
 
-A value that is tested from one side needs less room than one tested from both. Values beyond a belief
-are here given up mostly where the estimate stays behind, on the side of the belief; so the interval reaches
-less far beyond the estimate, and keeps the belief until the estimate is clearly off.
+A one-sided test of a value needs less distance than a two-sided one. Here a value beyond the belief is
+rejected mostly if the estimate lies on its side towards the belief. So the interval reaches less far beyond
+the estimate, and contains the belief until the estimate is clearly off.
 
 >>> belief, normal = np.array([0.0]), (np.ones((1, 1)), np.ones(1))
 >>> for estimate in (0.5, 2.0, 6.0):
@@ -40,7 +40,7 @@ def assisted_interval(
     estimate
         Of each value, without bias.
     belief
-        What each value is believed to be; its own error is independent of the estimate's.
+        Prior guess of each value; its error is independent of the estimate's.
     clear
         Distance of the estimate from the belief beyond which the belief is given up.
     law
@@ -51,13 +51,12 @@ def assisted_interval(
     Notes
     -----
     **Guarantees.** The interval contains the estimate, and the belief while it is within `clear`. Every value
-    but the belief itself is covered as often as `level` says. Where `clear` is no more than half the ordinary
-    interval, it is the ordinary interval.
+    but the belief itself is covered with probability `level`. If `clear` is no more than half the ordinary
+    interval, the result is the ordinary interval.
 
-    With T the upper tail of the error, a = 1 - level and h half the ordinary interval, a value t above the
-    belief is accepted while the estimate is less than m = max(clear - t, h) above it, which fails with
-    T(m), and not farther below it than leaves a - T(m). Both limits rise with t, so that what is
-    accepted is an interval.
+    Let T be the upper tail of the error, a = 1 - level, and h half the ordinary interval. A value t above the
+    belief is accepted if the estimate is at most m = max(clear - t, h) above it and at most q below it, with
+    T(q) = a - T(m). Both limits rise with t, so that the accepted values are an interval.
 
     References
     ----------
@@ -78,7 +77,7 @@ def assisted_interval(
 def _farthest(
     place: np.ndarray, clear: np.ndarray, half: np.ndarray, law: Law, level: float
 ) -> Float64[np.ndarray, " values"]:
-    """Return how far above the belief a value is still accepted; 0 if none is. `place`: of the estimate."""
+    """Return the largest accepted value, above the belief, or 0; `place` is the estimate's, likewise."""
     low, high = np.maximum(place, 0.0), np.maximum(place + half, 0.0)
     for _ in range(HALVINGS):
         value = (low + high) / 2
@@ -99,19 +98,19 @@ def belief_in_counts(
     of_consensus: Float[np.ndarray, " classes"],
     of_bias: Float[np.ndarray, " classes"],
 ) -> Float64[np.ndarray, " classes"]:
-    """Return what shares are where the crowd has no bias, independent of the error of consensus + bias.
+    """Return the shares believed if the crowd has no bias, independent of the error of consensus + bias.
 
     Parameters
     ----------
     consensus, bias
-        Shares of the consensus labels, and what gold adds to them; their errors are independent.
+        Shares of the consensus labels, and gold's correction of them; their errors are independent.
     of_consensus, of_bias
         Variances of these errors.
 
     Notes
     -----
-    consensus - r bias has no covariance with consensus + bias for r = `of_consensus` / `of_bias`. Where
-    its noise is as large as its distance from equal shares it is drawn to them (James and Stein's way).
+    consensus - r bias has no covariance with consensus + bias for r = `of_consensus` / `of_bias`. It is
+    shrunk to equal shares by its noise over its squared distance from them (James and Stein).
     """
     ratio = of_consensus / (of_bias + LEAST_VARIANCE)
     apart = consensus - ratio * bias - 1 / consensus.size
@@ -126,7 +125,7 @@ def clear_bias(
     spread: float,
     odds: float,
 ) -> Float64[np.ndarray, " classes"]:
-    """Return how far consensus + bias is from the belief, by class, when a bias gets as likely as none.
+    """Return the distance of consensus + bias from the belief at which a bias is as likely as none.
 
     Parameters
     ----------
@@ -135,11 +134,11 @@ def clear_bias(
     spread
         Of the biases of crowds that have one.
     odds
-        That a crowd has none.
+        Odds that a crowd has none.
 
     Notes
     -----
-    Of a bias along one axis, the others being as noise makes them: normal laws of both kinds are compared.
+    Normal laws with and without a bias along one axis are compared; the other axes have noise alone.
     """
     axes, of_bias = of_bias.size - 1, of_bias + LEAST_VARIANCE
     more = spread**2 * (1 - 1 / of_bias.size) / of_bias

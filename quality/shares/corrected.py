@@ -1,4 +1,4 @@
-"""Class shares of finite groups of tasks, corrected by gold: a point that is shrunk, an interval that covers.
+"""Class shares of finite groups of tasks, corrected by gold: a shrunk point, and an interval that covers.
 
 >>> counts = np.array([[60, 40], [10, 90]])
 >>> table = np.array([[[11, 1], [3, 5]], [[2, 0], [4, 14]]])
@@ -7,9 +7,9 @@
 array([[0.61, 0.39],
        [0.29, 0.71]])
 
-The share of a class among tasks of one consensus class is estimated from gold tasks of that class,
-shrunk towards what all gold tasks say: how often the consensus errs, and with several groups, how.
-How far is settled by how well the table itself is predicted.
+The share of a class among tasks of one consensus class is estimated from gold tasks of that class, and
+shrunk towards the errors in all gold tasks: their rate, and with several groups also their pattern. The
+strength of the shrinkage is averaged by how well it predicts the table itself.
 """
 
 from dataclasses import dataclass
@@ -26,8 +26,8 @@ from quality.shares.rivals import confused_shares
 __all__ = ["CorrectedShares", "corrected_shares"]
 
 STRENGTHS = np.array([0.5 * 2.0**step for step in range(13)])  # prior gold tasks a consensus class
-NEGLIGIBLE = 1e-18  # weight of a prior that no digit of a result shows
-ERROR = 0.5  # wrong gold tasks, of one, that are added before the rate of errors is taken
+NEGLIGIBLE = 1e-18  # weight of a prior too small to change any digit of a result
+ERROR = 0.5  # wrong gold tasks, of one task, added to the counts behind the rate of errors
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -37,11 +37,11 @@ class CorrectedShares:
     Parameters
     ----------
     share
-        Of each class in each group; they add up to 1.
+        Share of each class in each group; they add up to 1.
     low, high
         Ends of each share's interval, which contains the share.
     covariance
-        Of each group's shares, as estimates.
+        Covariance of the errors of each group's shares.
     n_gold
         Gold tasks of each group.
     level
@@ -87,19 +87,19 @@ def corrected_shares(
     Raises
     ------
     ValueError
-        If `table` counts tasks that `counts` does not, or none at all.
+        If `table` counts tasks that `counts` does not, or no task at all.
 
     Notes
     -----
-    **Guarantees.** Shares of a group lie on the simplex and within their intervals. The intervals are
-    of each group's own gold tasks, whatever other groups look like. A group whose tasks all have gold
-    gets its exact shares; one without gold gets shares from the others', and the interval [0, 1].
+    **Guarantees.** Shares of a group lie on the simplex and within their intervals. Intervals use each
+    group's own gold tasks alone, whatever other groups look like. A group whose tasks all have gold
+    gets its exact shares; a group without gold gets shares from the others' gold, and the interval [0, 1].
     The order of groups and of classes plays no part.
 
-    **Limits.** Gold that was chosen (hard tasks, test questions) is no random sample: nothing is
-    covered then. Intervals are conservative where a stratum has a few gold tasks. No interval that is
-    narrower by what groups share would cover in each of them; the shares themselves do use it, and err
-    less than PPI++ does. `covariance` is the model's and counts no more than that.
+    **Limits.** Gold that was chosen (hard tasks, test questions) is no random sample: intervals do not
+    cover then. Intervals are conservative if a stratum has a few gold tasks. An interval that used the other
+    groups would be narrower and would not cover in each group; the shares do use them, and err less than
+    PPI++. `covariance` holds only as far as the model does.
 
     **Cost.** A product of two tables of classes^2 for each group and each of at most 39 priors; memory for a
     few tables of groups * classes^2, as is the covariance.
@@ -129,10 +129,10 @@ def corrected_shares(
 def _beliefs(
     counts: Int[np.ndarray, "groups classes"], table: Int[np.ndarray, "groups classes classes"]
 ) -> Float64[np.ndarray, "beliefs groups classes classes"]:
-    """Return priors for P(truth | consensus) in each group, before its own gold tasks are seen.
+    """Return priors for P(truth | consensus) in each group, before its own gold tasks are used.
 
-    Always: all classes err equally often, as often as all gold tasks say. With several groups also
-    what the other groups' gold tasks say of P(truth | consensus), or of P(consensus | truth).
+    One is always there: all classes err at the rate of all gold tasks. With several groups there are also
+    P(truth | consensus), or P(consensus | truth), as estimated from the other groups' gold tasks.
     """
     pooled, n_groups = table.sum(axis=0), len(table)
     even = np.broadcast_to(_even_errors(pooled), table.shape)
@@ -149,7 +149,7 @@ def _beliefs(
 
 
 def _even_errors(table: Int[np.ndarray, "classes classes"]) -> Float64[np.ndarray, "truth classes"]:
-    """Return P(truth | consensus) where all classes err equally often, and in all ways."""
+    """Return P(truth | consensus) if all classes err equally often, and every error is equally likely."""
     n, k = table.sum(), len(table)
     wrong = (n - np.trace(table) + ERROR) / (n + 2 * ERROR)
     return np.asarray(np.where(np.eye(k) > 0, 1 - wrong, wrong / (k - 1)))
@@ -158,7 +158,7 @@ def _even_errors(table: Int[np.ndarray, "classes classes"]) -> Float64[np.ndarra
 def _pooled_belief(
     table: Int[np.ndarray, "classes classes"],
 ) -> Float64[np.ndarray, "truth classes"]:
-    """Return P(truth | consensus) as gold tasks of other groups say, shrunk in its turn."""
+    """Return P(truth | consensus) from the gold tasks of other groups, itself shrunk."""
     even, given = _even_errors(table), table.sum(axis=1, keepdims=True)
     weight = _normalised(_log_evidence(table[None], even[None]))
     each = weight / (STRENGTHS + given)  # of each strength, by consensus class
@@ -171,7 +171,7 @@ def _shrunk(
     table: Int[np.ndarray, "groups classes classes"],
     beliefs: Float64[np.ndarray, "beliefs groups classes classes"],
 ) -> tuple[Float64[np.ndarray, "groups classes"], Float64[np.ndarray, "groups classes classes"]]:
-    """Return mean and covariance of the finite groups' shares, priors weighed by their evidence."""
+    """Return mean and covariance of the finite groups' shares, averaged over priors by their evidence."""
     log_evidence = [_log_evidence(table, belief) for belief in beliefs]
     weight = _normalised(np.concatenate(log_evidence))
     means, within = np.zeros((len(weight), *counts.shape)), np.zeros(table.shape)
@@ -188,9 +188,9 @@ def _log_evidence(
     table: Int[np.ndarray, "groups classes classes"],
     belief: Float64[np.ndarray, "groups classes classes"],
 ) -> Float64[np.ndarray, " strengths"]:
-    """Return the log probability of all groups' tables given the consensus, rows being Dirichlet.
+    """Return the log probability of all groups' tables given the consensus, with Dirichlet rows.
 
-    For each strength of the prior. A cell without gold tasks says nothing of it.
+    There is one for each strength of the prior. A cell without gold tasks is no evidence about it.
     """
     gammaln, seen = scipy.special.gammaln, table > 0
     cell, given = belief[seen], belief.sum(axis=2)
@@ -208,7 +208,7 @@ def _posterior(
     table: Int[np.ndarray, "groups classes classes"],
     prior: Float64[np.ndarray, "groups classes classes"],
 ) -> tuple[Float64[np.ndarray, "groups classes"], Float64[np.ndarray, "groups classes classes"]]:
-    """Return mean and covariance of each group's shares; its gold is known, other tasks are drawn."""
+    """Return mean and covariance of each group's shares: its gold tasks are fixed, the others drawn."""
     chance = prior + table
     strength, unknown = chance.sum(axis=2), counts - table.sum(axis=2)
     chance /= strength[:, :, None]

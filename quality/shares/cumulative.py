@@ -1,4 +1,4 @@
-"""Cumulative shares of ordered classes: how much is of class k or lower, with intervals that hold together.
+"""Cumulative shares of ordered classes: the share of class k or lower, with intervals that hold together.
 
 >>> band = normal_band(np.array([0.2, 0.5, 0.3]), np.array([0.2, 0.5, 0.3]), np.eye(3) / 1e4, 0.95)
 >>> band.share, band.low.round(2), band.high.round(2)
@@ -27,7 +27,7 @@ class CumulativeShares:
     share
         Of each class and those below it; the last is 1.
     low, high
-        Ends of a band that contains the shares; NaN where nothing is known.
+        Ends of a band that contains the shares; NaN if there is no interval.
     """
 
     share: Float64[np.ndarray, " classes"]
@@ -55,7 +55,7 @@ def cumulative_band(
     low: Float[np.ndarray, " boundaries"],
     high: Float[np.ndarray, " boundaries"],
 ) -> CumulativeShares:
-    """Return cumulative shares and a band for them that is consistent.
+    """Return cumulative shares and a consistent band for them.
 
     Parameters
     ----------
@@ -63,12 +63,12 @@ def cumulative_band(
         Of each class, on the simplex.
     low, high
         Ends of intervals for the cumulative shares of all classes but the last, which hold together at
-        some level; NaN where nothing is known: such a boundary has what its neighbours leave.
+        some level; NaN if a boundary has no interval: its neighbours bound it.
 
     Notes
     -----
-    **Guarantees.** The band does not fall from class to class, lies in [0, 1], contains the shares
-    and holds whenever the given intervals hold together: cumulative shares do not fall either.
+    **Guarantees.** The band does not fall from class to class, lies in [0, 1] and contains the shares. It
+    holds whenever the given intervals hold together, because cumulative shares do not fall either.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def cumulative_band(
     reached[-1] = 1.0
     below = np.append(np.fmax.accumulate(np.clip(low, 0.0, 1.0)), 1.0)
     above = np.append(np.fmin.accumulate(np.clip(high, 0.0, 1.0)[::-1])[::-1], 1.0)
-    # a boundary that one side says nothing of is somewhere between 0 and 1
+    # a boundary without an end on one side has 0 or 1 there
     known = np.isfinite(below) | np.isfinite(above)
     below, above = (
         np.where(known, np.fmax(below, 0.0), below),

@@ -12,7 +12,7 @@ from quality.argument_types import check_arguments
 
 __all__ = ["GoldPlan", "gold_for_width"]
 
-UNSEEN = 0.8  # errors a class, and as many right answers, that an interval of few gold tasks reckons with
+UNSEEN = 0.8  # pseudo-counts a class, of errors and right answers, in intervals of few gold tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +22,11 @@ class GoldPlan:
     Parameters
     ----------
     n_gold
-        The least number of gold tasks; None if all tasks are too few for what noise leaves.
+        The least number of gold tasks; None if noise makes the interval too wide even with gold for all.
     width
-        Expected width of a share's interval with as many, or with gold for all tasks.
+        Expected width of a share's interval with so many, or with gold for all tasks.
     of_sampling, of_noise
-        Parts of the variance behind that width: of the sample, and of privacy noise.
+        Parts of the variance behind that width: by sampling, and by privacy noise.
     """
 
     n_gold: int | None
@@ -48,14 +48,14 @@ def gold_for_width(
 ) -> GoldPlan:
     """Return the least number of random gold tasks for which an interval is as narrow as asked.
 
-    A task whose consensus errs moves two classes; if classes err alike, the difference between truth
-    and consensus has variance 2 (1 - accuracy) / n_classes for each class and task. Few gold tasks do
-    not show how rare errors are: intervals reckon with some more, and so does the plan.
+    A task whose consensus errs changes the counts of two classes. If classes err alike, the difference
+    between truth and consensus has variance 2 (1 - accuracy) / n_classes for each class and task. Few gold
+    tasks do not show how rare errors are: intervals assume some more errors, and so does the plan.
 
     Parameters
     ----------
     width
-        Wanted for the interval of one share, in (0, 1).
+        Width wanted for the interval of one share, in (0, 1).
     accuracy
         Guessed share of consensus labels that are right, in (0, 1].
     n_tasks, n_classes
@@ -63,8 +63,8 @@ def gold_for_width(
     level
         Of the interval, in (0, 1).
     count_variance, difference_variance
-        Of the noise on each count of consensus labels, and on each entry of the difference of counts
-        over the gold tasks; 0 where nothing is private.
+        Variance of the noise on each count of consensus labels, and on each entry of the difference of
+        counts over the gold tasks; 0 without privacy.
 
     Raises
     ------
@@ -73,11 +73,11 @@ def gold_for_width(
 
     Notes
     -----
-    **Guarantees.** With one gold task fewer the expected width is above what was asked.
+    **Guarantees.** With one gold task fewer the expected width is above `width`.
 
-    **Limits.** Intervals of :func:`~quality.corrected_shares` without noise are as wide on average or
-    narrower, a twentieth wider at most, where classes are of like size; the less accurate the consensus,
-    the narrower.
+    **Limits.** If classes are of similar size, intervals of :func:`~quality.corrected_shares` without noise
+    are on average as wide as planned or narrower, at most a twentieth wider; the less accurate the
+    consensus, the narrower.
 
     Examples
     --------
@@ -107,7 +107,7 @@ def gold_for_width(
         sampling, noise = error * (1 / n - 1 / n_tasks), difference_variance / n**2 + fixed
         return GoldPlan(n, reach * math.sqrt(sampling + noise), sampling, noise)
 
-    few, enough = 0, n_tasks  # the width falls with n: too few, and enough if any number is
+    few, enough = 0, n_tasks  # the width falls with n: bisect between too few and enough
     if plan(enough).width > width:
         return GoldPlan(
             None, *(getattr(plan(enough), key) for key in ("width", "of_sampling", "of_noise"))

@@ -1,9 +1,8 @@
 """Noise with tails heavier than normal: a normal law whose variance is drawn from a gamma law.
 
 Laplace noise is normal noise of exponential variance. Lattice Laplace noise, and sums of several
-releases, are near a normal law whose variance has a gamma law, so many times as wide as the kurtosis says.
-Averages over such a law are finite sums (Gauss and Laguerre's), and sums of independent noises are of
-the same kind.
+releases, are near a normal law whose variance has a gamma law, which the kurtosis determines. Averages over
+such a law are finite sums (Gauss–Laguerre quadrature), and sums of independent noises are of the same kind.
 
 >>> factor, weight = variance_mixture(3.0, 3)
 >>> round(float(weight @ factor), 9), round(float(weight @ factor**2), 9)  # exponential
@@ -20,8 +19,8 @@ from jaxtyping import Float, Float64
 __all__ = ["Law", "half_width", "half_width_of", "mixed_law", "variance_mixture"]
 
 NEARLY_NORMAL = 0.02  # kurtosis below which a law is taken as normal
-HEAVIEST = 6.0  # kurtosis that is taken at most: noise so coarse is mostly 0
-NODES = 8  # of each noise, for a tail
+HEAVIEST = 6.0  # largest kurtosis taken: noise with more is mostly 0
+NODES = 8  # of quadrature for each noise, in a tail
 HALVINGS = 28
 
 

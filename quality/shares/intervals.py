@@ -1,7 +1,7 @@
 """Intervals of class shares from small samples: two strata, each with an interval of its own.
 
-Tasks fall into two strata for a class: those whose consensus is the class, and all others. Sizes are
-known, and gold tasks are a sample of each. PPI++ with lambda tuned on the gold tasks is the mean of
+For a class, tasks fall into two strata: those whose consensus is the class, and all others. Their sizes
+are known, and gold tasks are a sample of each. PPI++ with lambda tuned on the gold tasks is the mean of
 the two sample shares, weighted by size (``docs/mathematics/shares.md``), so that its interval
 follows from two intervals of a proportion.
 
@@ -16,16 +16,16 @@ from jaxtyping import Float64, Int
 
 __all__ = ["check_gold", "proportion_limits", "share_intervals"]
 
-JEFFREYS = 0.5  # of each end: prior successes and failures
-HALF_TASK = 0.5  # to where a continuous law is cut for a number of tasks
-DIGITS = 6  # of a number of tasks: what follows is rounding
+JEFFREYS = 0.5  # prior successes, and prior failures
+HALF_TASK = 0.5  # distance from a continuous end within which a whole number of tasks is included
+DIGITS = 6  # of a number of tasks; further digits are rounding
 Limits = tuple[Float64[np.ndarray, "*shape"], Float64[np.ndarray, "*shape"]]
 
 
 def check_gold(
     counts: Int[np.ndarray, "groups classes"], table: Int[np.ndarray, "groups classes classes"]
 ) -> None:
-    """Raise ValueError unless gold tasks are a part of the tasks counted, group by group."""
+    """Raise ValueError unless gold tasks are among the tasks counted, group by group."""
     if not (counts.ndim == 2 and counts.shape[0] >= 1 and counts.shape[1] >= 2):
         raise ValueError(f"counts must be of groups and 2 classes or more, got {counts.shape}")
     if table.shape != (*counts.shape, counts.shape[1]):
@@ -62,8 +62,8 @@ def proportion_limits(
 
     Notes
     -----
-    **Guarantees.** Within [0, 1], around hits / sampled; all of it where nothing was sampled, a
-    point where everything was. Without a miss the upper end is 1, without a hit the lower 0.
+    **Guarantees.** The interval lies in [0, 1] and contains hits / sampled. It is [0, 1] if nothing was
+    sampled, and a point if everything was. Without a miss the upper end is 1, without a hit the lower 0.
 
     References
     ----------
@@ -80,7 +80,7 @@ def proportion_limits(
     ]
     low = np.where(hits > 0, ends[0], 0.0)
     high = np.where(missed > 0, ends[1], 1.0)
-    left = np.sqrt((size - sampled) / np.maximum(size - 1, 1))  # of the spread, what is not known
+    left = np.sqrt((size - sampled) / np.maximum(size - 1, 1))  # finite population correction
     left = np.where(sampled > 0, left, 1.0)
     return share - left * (share - low), share + left * (high - share)
 
@@ -94,9 +94,9 @@ def share_intervals(
     """Return lower and upper ends of each group's class shares, from its own gold tasks alone.
 
     The distances from a stratum's share to the ends of its interval are weighted by the stratum's
-    size and added as squares are; a stratum without gold tasks adds its whole size. Shares are of
-    whole tasks: an end is the last number of tasks within half a task of that, and within what the
-    tasks without gold may be.
+    size, and their squares are added; a stratum without gold tasks adds its whole size. A share is a number
+    of tasks: each end is the last whole number within half a task of that, and never a number that the
+    known truths rule out.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ class PredictionPowered:
     Parameters
     ----------
     share
-        Estimates; they need not add up to 1.
+        Estimated shares; they need not add up to 1.
     weight
         Lambda of each class in [0, 1]: 0 is gold alone, 1 the full correction.
     low, high
@@ -48,7 +48,7 @@ def prediction_powered(
     *,
     level: float = 0.95,
 ) -> PredictionPowered:
-    """Correct the class shares of a finite population, each by the lambda of least variance.
+    """Correct the class shares of a finite population, each with the lambda of least variance.
 
     With f the consensus and y the truth: share = lambda mean_N 1{f=k} + mean_m (1{y=k} - lambda
     1{f=k}), lambda = Cov(1{y=k}, 1{f=k}) / Var(1{f=k}) over the gold tasks, and variance
@@ -70,11 +70,11 @@ def prediction_powered(
 
     Notes
     -----
-    **Guarantees.** The lambda of least estimated variance in [0, 1]. Where no clipping is needed,
-    the estimate is the mean of P(y=k | f=k) and P(y=k | f!=k) by the sizes of the two strata.
+    **Guarantees.** Lambda has the least estimated variance in [0, 1]. If it needs no clipping, the
+    estimate is the mean of P(y=k | f=k) and P(y=k | f!=k) by the sizes of the two strata.
 
-    **Limits.** The normal interval is too narrow where a class has few gold tasks: shares of a
-    hundredth are covered half of the time with 200 (``python -m benchmarks.quality.gold_shares``).
+    **Limits.** The normal interval is too narrow if a class has few gold tasks: with 200 gold tasks it covers
+    shares of a hundredth half of the time (``python -m benchmarks.quality.gold_shares``).
 
     References
     ----------
@@ -96,11 +96,11 @@ def prediction_powered_infinite(
     *,
     level: float = 0.95,
 ) -> PredictionPowered:
-    """Return what `ppi-python` returns: the shares of an endless population the tasks are drawn from.
+    """Return the estimates of `ppi-python`, for an infinite population from which the tasks are drawn.
 
     Parameters, errors and source are those of :func:`prediction_powered`; at least one task must
-    have no gold. Its weight is (1 - m/N) Cov / Var with the variance over all tasks, and its means
-    are over tasks without gold, so that the estimate is nearly that of the finite population.
+    have no gold. Lambda is (1 - m/N) Cov / Var with the variance over all tasks, and the means are
+    over tasks without gold, so that the estimate is nearly that of the finite population.
 
     Examples
     --------

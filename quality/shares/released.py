@@ -1,6 +1,6 @@
 """Class shares from noisy counts: corrected by gold when both counts and correction have privacy noise.
 
-What is known is each class's noisy count of consensus labels, the noisy difference of truth and
+The released numbers are each class's noisy count of consensus labels, the noisy difference of truth and
 consensus over the gold tasks, and the noisy number of gold tasks that the consensus gets wrong.
 
 >>> found = noisy_shares(
@@ -25,12 +25,12 @@ from quality.shares.unmixed import on_simplex
 __all__ = ["NoisyShares", "noisy_shares", "released_interval"]
 
 SPREADS = 0.4 * 0.5 ** np.arange(10)  # of shares about equal ones
-# of the bias, in units of the rate of errors by class
+# spreads of the bias, in units of the rate of errors by class
 BIASES = np.array([1.25, 0.625, 0.3125, 0.0])
 ODDS = np.array([1.0, 1.0, 1.0, 15.0])  # of these: five to one that there is no bias
-USUAL = 1  # of these: the bias that an interval weighs against none
+USUAL = 1  # place among these of the bias that an interval compares with none
 LEAST_VARIANCE = 1e-12
-NODES = 3  # of the noise on the difference, for the point
+NODES = 3  # of quadrature for the noise on the difference, in the point
 LEAST_SHARE = 0.02  # of a class among wrong labels, and among the truth behind them
 LEAST_WRONG = 0.5
 
@@ -42,20 +42,20 @@ class NoisyShares:
     Parameters
     ----------
     share
-        Of each class; they add up to 1.
+        Share of each class; they add up to 1.
     low, high
-        Ends of each share's interval, which contains the share and counts noise, the crowd's
+        Ends of each share's interval, which contains the share and allows for noise, the crowd's
         mistakes and the sample.
     covariance
-        Of the shares, as estimates.
+        Covariance of the errors of the shares.
     accuracy
-        Share of gold tasks on which the consensus is right, as far as noise tells.
+        Share of gold tasks on which the consensus is right, estimated from the noisy count.
     level
         Of the intervals.
     centre, error
-        The estimate without bias that the intervals are about, and the covariance of its error.
+        The unbiased estimate around which the intervals lie, and the covariance of its error.
     kurtosis
-        Excess kurtosis of that error, of one class.
+        Excess kurtosis of that error, for one class.
     """
 
     share: Float64[np.ndarray, " classes"]
@@ -99,7 +99,7 @@ def noisy_shares(
     n_tasks, n_gold
         Tasks that are counted, and gold tasks, a random sample of them; 1 <= n_gold <= n_tasks.
     count_covariance, difference_covariance
-        Of the noise, which treats all classes alike; 0 where there is none.
+        Of the noise, which treats all classes alike; 0 without noise.
     count_kurtosis, difference_kurtosis
         Excess kurtosis of the noise on one class: 0 for a normal law, 3 for Laplace's.
     level
@@ -108,29 +108,29 @@ def noisy_shares(
     Raises
     ------
     ValueError
-        If a number is out of its range, or a table of another shape.
+        If a number is out of its range, or shapes do not fit.
 
     Notes
     -----
     **Guarantees.** Shares lie on the simplex and within their intervals. Nothing but the arguments is
     used, so that on released values this is post-processing. The order of classes plays no part.
 
-    The interval is of count / n_tasks + difference / n_gold, which is without bias. Its law is that
-    of both noises, with their tails, and of a sample in which as many labels are wrong as gold says: those
-    that make the bias, and others, which spread over classes as the shares do. It covers whatever the
-    bias is, and is made to be short where there is none: it reaches less far on the side that the count
-    is not on, and holds the count until a bias is likelier than none
-    (:func:`quality.shares.assisted.assisted_interval`).
-    The share itself is a posterior mean. The bias of the crowd is 0, with odds of five to one, or normal
-    about 0, and either the true shares or those of the consensus are normal about equal ones; how far either
-    spreads is settled by how well the released numbers are predicted. So it is the count where noise hides
-    the bias, and the corrected count where it does not.
+    The interval comes from count / n_tasks + difference / n_gold, which is unbiased. Its error is that of
+    both noises, with their tails, and of a sample with as many wrong labels as gold shows: those that make
+    the bias, and others, which spread over classes as the shares do. The interval covers whatever the bias
+    is, and is shorter if there is none. It reaches less far on the side away from the count, and contains
+    the count until a bias is likelier than none (:func:`quality.shares.assisted.assisted_interval`).
 
-    **Limits.** An interval whose share lies outside is widened to hold it, and then covers more than it
-    says. How many errors each class has is not released. Of three classes or more, where the sample
-    errs more than the noise, the interval of a class that is in more errors than its share covers less
-    than it says, and that of one in fewer covers more; of two classes the number of wrong labels tells
-    all. With some ten gold tasks the sample is not normal.
+    The share is a posterior mean. The bias of the crowd is 0, with odds of five to one, or normal about 0,
+    and either the true shares or those of the consensus are normal about equal ones; spreads are averaged by
+    how well they predict the released numbers. So the share is the count if noise hides the bias, and the
+    corrected count if it does not.
+
+    **Limits.** An interval that does not contain its share is widened to it, and then covers more than
+    `level`. The number of errors of each class is not released. With three classes or more, and more error
+    by sampling than by noise, the interval of a class with more errors than its share covers less than
+    `level`, and that of a class with fewer covers more; with two classes the number of wrong labels is
+    enough. With some ten gold tasks the sample is not normal.
 
     References
     ----------
@@ -197,18 +197,18 @@ def released_interval(
     kurtosis: tuple[float, float],
     level: float,
 ) -> tuple[Float64[np.ndarray, " classes"], Float64[np.ndarray, " classes"]]:
-    """Return the ends of the intervals of the true shares, before they are widened to hold an estimate.
+    """Return the ends of the intervals of the true shares, before they are widened to contain a point.
 
     Parameters
     ----------
     consensus, bias
-        Shares of the consensus labels, and what gold adds to them, both with noise.
+        Shares of the consensus labels, and gold's correction of them, both with noise.
     of_counts, of_noise, sampled
         Variances by class: of the noise on the first, of that on the second, and of the sample of gold tasks.
     wrong
         Share of tasks whose consensus label is wrong.
     kurtosis
-        Excess, of both noises.
+        Excess kurtosis of both noises.
     level
         In (0, 1).
     """
@@ -241,7 +241,7 @@ def _check(
 def _errors(
     wrong: float, consensus: Float[np.ndarray, " classes"], true: Float[np.ndarray, " classes"]
 ) -> Float64[np.ndarray, "classes classes"]:
-    """Return the covariance of a task's difference: wrong labels make the bias, others go by shares."""
+    """Return the covariance of a task's difference: wrong labels make the bias, the rest follow shares."""
     bias = true - consensus
     too_little, too_much = np.maximum(bias, 0.0), np.maximum(-bias, 0.0)
     moved = float(too_little.sum())
@@ -263,10 +263,10 @@ def _posterior(
     unit: float,
     kurtosis: float,
 ) -> tuple[Float64[np.ndarray, " classes"], Float64[np.ndarray, "classes classes"]]:
-    """Return mean and covariance of the true shares, over both models and spreads by evidence.
+    """Return mean and covariance of the true shares, averaged over both models and spreads by evidence.
 
-    Noise treats classes alike, so that along the axes of the sample's errors everything falls apart
-    into pairs of numbers: a consensus share, and its bias.
+    Noise treats classes alike, so that the axes of the sample's errors separate the problem into pairs of
+    numbers: a consensus share, and its bias.
     """
     k = consensus.size
     basis = np.linalg.svd(np.eye(k) - 1 / k)[0][:, : k - 1]  # of the vectors that add up to 0
@@ -278,7 +278,7 @@ def _posterior(
     )
     nodes = zip(*variance_mixture(kurtosis, NODES), strict=True)
     # variance of the truth, its covariances with consensus and bias; variances of the consensus
-    # and of the bias, and their covariance; of the noise; prior odds
+    # and of the bias, and their covariance; variance of the noise; prior odds
     models = np.array(
         [
             model

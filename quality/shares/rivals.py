@@ -17,7 +17,7 @@ STEPS = 200  # of EM
 
 @check_arguments
 def gold_alone(table: Int[np.ndarray, "classes classes"]) -> Float64[np.ndarray, " classes"]:
-    """Return the true class shares of the gold tasks, whatever the consensus says.
+    """Return the true class shares of the gold tasks, whatever the consensus is.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def gold_alone(table: Int[np.ndarray, "classes classes"]) -> Float64[np.ndarray,
     Raises
     ------
     ValueError
-        If `table` is not square, or counts no task or fewer than none.
+        If `table` is not square, counts no task, or has a negative count.
     """
     if not (table.ndim == 2 and table.shape[0] == table.shape[1] and (table >= 0).all()):
         raise ValueError(
@@ -42,9 +42,9 @@ def gold_alone(table: Int[np.ndarray, "classes classes"]) -> Float64[np.ndarray,
 def rogan_gladen(
     counts: Int[np.ndarray, " classes"], table: Int[np.ndarray, "classes classes"]
 ) -> Float64[np.ndarray, " classes"]:
-    """Return the class shares under which the counts are likeliest, errors being those of gold tasks.
+    """Return the class shares under which the counts are likeliest, given the errors of the gold tasks.
 
-    P(f | y) is read from the gold tasks (half a task in each cell added), and 200 steps of EM from equal
+    P(f | y) is estimated from the gold tasks (half a task added in each cell), and 200 steps of EM from equal
     shares raise the likelihood of the consensus counts: Rogan and Gladen's estimate, kept within the simplex.
 
     Parameters
@@ -56,10 +56,10 @@ def rogan_gladen(
 
     Notes
     -----
-    **Limits.** It takes P(f | y) to be the same in and out of the gold tasks, which is weaker than a
-    random sample, and pays for it: where classes are confused often, errors are magnified, and the steps
-    stop on the way there. Ten classes of which half of the labels are right settle to 1e-4; with .3 it
-    is .003, and of two classes with .55 it may be .03 and more.
+    **Limits.** P(f | y) must be the same in and out of the gold tasks, which is weaker than a random sample.
+    The price is that errors are magnified if classes are often confused, and that the steps stop before
+    they converge. With ten classes and half of the labels right, they end within 1e-4 of the maximum; with .3
+    right within .003. With two classes and .55 right the distance may be .03 and more.
 
     References
     ----------
@@ -81,7 +81,7 @@ def confused_shares(
     counts: Float64[np.ndarray, "groups classes"],
     errors: Float64[np.ndarray, "groups classes classes"],
 ) -> Float64[np.ndarray, "groups classes"]:
-    """Return each group's likeliest class shares by EM, `errors` being P(consensus | truth)."""
+    """Return each group's likeliest class shares by EM; `errors` is P(consensus | truth)."""
     share = np.full(counts.shape, 1.0 / counts.shape[1])
     size = counts.sum(axis=1, keepdims=True)
     for _ in range(STEPS):

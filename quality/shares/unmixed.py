@@ -1,8 +1,8 @@
-"""Groups' class shares, corrected by how often the consensus errs in all groups together.
+"""Groups' class shares, corrected by the errors of the consensus in all groups together.
 
-Gold is mostly enough for one correction of all groups, and too little for one of each. Errors are
-shared: where the consensus takes one class for another as often in every group, what all groups
-together tell of its errors corrects each of them.
+Gold is mostly enough for one correction of all groups, and too little for one of each. If the consensus
+takes one class for another equally often in every group, the errors in all groups together correct each
+of them.
 
 >>> consensus = np.array([[0.59, 0.41], [0.31, 0.69]])  # .8 and .2 of the first class, read wrong
 >>> found = unmixed_shares(consensus, np.zeros((2, 2, 2)), weight=np.ones(2),
@@ -20,7 +20,7 @@ from quality.labels import freeze_arrays
 
 __all__ = ["UnmixedShares", "on_simplex", "unmixed_shares"]
 
-LEAST = 1e-3  # of a class, where shares are divided by
+LEAST = 1e-3  # share of a class, in a denominator
 LEAST_TURN = 0.2  # singular value of the errors: shares move at most five times as far as counts
 
 
@@ -31,11 +31,11 @@ class UnmixedShares:
     Parameters
     ----------
     share
-        Of each class in each group; they add up to 1.
+        Share of each class in each group; they add up to 1.
     covariance
-        Of each group's shares: of its consensus shares, turned by the errors, and of the correction.
+        Of each group's shares: that of its consensus shares, times the inverse errors, plus the correction's.
     errors
-        P(consensus | truth), truth by rows, as all groups together tell it.
+        P(consensus | truth), truth by rows, from all groups together.
     """
 
     share: Float64[np.ndarray, "groups classes"]
@@ -62,7 +62,7 @@ def unmixed_shares(
     consensus
         Shares of the consensus labels in each group.
     covariance
-        Of the noise on them.
+        Covariance of the noise on them.
     weight
         Tasks in each group, > 0.
     share, share_covariance
@@ -78,23 +78,23 @@ def unmixed_shares(
     Notes
     -----
     **Guarantees.** Shares lie on the simplex. Nothing but the arguments is used, so that on released values
-    this is post-processing. Where nothing is wrong shares are those of the consensus; the order of
-    classes plays no part.
+    this is post-processing. Without wrong labels, shares are those of the consensus. The order of classes
+    plays no part.
 
-    How often class k is taken for class l is not known, only what it leaves: the difference of truth
-    and consensus by class, d, and all errors together, w. The joint table of errors is taken to be
-    (w - |d|) S + |d| D, where |d| is half the l1 norm: S has errors between two classes in proportion to
-    both their shares, and leaves no difference; D takes what classes have too little of to those that
-    have too much. For two classes there is no other table. Shares are then those that the errors turn into
-    the consensus shares, brought to the simplex; where the consensus hardly separates classes, a part of the
-    errors is undone. The covariance of the shares of all groups together is added to each group's.
+    How often class k is taken for class l is not known, only the difference of truth and consensus by class,
+    d, and the share of all errors together, w. The joint table of errors is taken to be (w - |d|) S + |d| D,
+    where |d| is half the l1 norm. S has errors between two classes in proportion to both their shares, and
+    leaves no difference; D has errors from classes with too few consensus labels to classes with too many.
+    For two classes there is no other table. Shares are then those that the errors turn into the consensus
+    shares, projected onto the simplex. If the consensus hardly separates classes, only a part of the errors
+    is corrected. The covariance of the shares of all groups together is added to each group's.
     """
     k = _check(consensus, covariance, weight, share, share_covariance, wrong)
     total = weight @ consensus / weight.sum()
     true = np.maximum(share, LEAST) / np.maximum(share, LEAST).sum()
     errors = _errors(true, on_simplex(total), wrong)
     while np.linalg.svd(errors, compute_uv=False)[-1] < LEAST_TURN:
-        errors = (errors + np.eye(k)) / 2  # classes that are hardly separated: corrected in part
+        errors = (errors + np.eye(k)) / 2  # correct classes that are hardly separated in part
     turn = np.linalg.inv(errors)
     turned = np.einsum("ki,gkl,lj->gij", turn, covariance, turn)
     found = np.stack([on_simplex(row) for row in consensus @ turn])
@@ -112,7 +112,7 @@ def _errors(
     joint = max(0.0, wrong - moved) * both / both.sum()
     if moved > 0:
         joint = joint + np.outer(too_little, too_much) / moved
-    # no class is wrong more often than it is there
+    # no class has more errors than tasks
     joint *= np.minimum(1.0, true / np.maximum(joint.sum(axis=1), 1e-300))[:, None]
     joint[np.diag_indices(true.size)] = true - joint.sum(axis=1)
     return np.asarray(joint / true[:, None])
@@ -120,7 +120,7 @@ def _errors(
 
 def on_simplex(value: Float[np.ndarray, " classes"]) -> Float64[np.ndarray, " classes"]:
     """Return the nearest point with entries >= 0 that add up to 1."""
-    value = value - value.max()  # the point is the same, and 1 is no rounding beside the largest
+    value = value - value.max()  # same nearest point; 1 is not lost to rounding beside large values
     descending = np.sort(value)[::-1]
     shift = (np.cumsum(descending) - 1) / np.arange(1, value.size + 1)
     support = int(np.flatnonzero(descending > shift)[-1])

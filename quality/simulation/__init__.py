@@ -1,6 +1,6 @@
 """Simulated crowds and campaigns, whose truth is known: for tests, benchmarks and the sample data.
 
-Draw who is asked what with :func:`power_law_assignment` or :func:`regular_assignment`, and the labels
+Draw an assignment with :func:`power_law_assignment` or :func:`regular_assignment`, and the labels
 with :func:`simulate_crowd`; :func:`simulate_campaign` makes a whole campaign with groups, features,
 gold and times.
 

@@ -17,11 +17,11 @@ __all__ = ["Campaign", "simulate_campaign"]
 
 ADVERSARIES = ("random", "malicious", "uniform", "colluding")
 CLASSES = ("benign", "suspicious", "toxic")
-MIX = np.array([0.55, 0.27, 0.18])  # classes in the groups that are labelled
-SHIFTED_MIX = np.array([0.30, 0.32, 0.38])  # and in those that are not
+MIX = np.array([0.55, 0.27, 0.18])  # mean class shares in labelled groups
+SHIFTED_MIX = np.array([0.30, 0.32, 0.38])  # and in unlabelled groups
 N_FEATURES = 16
 SEPARATION = 1.9  # distance of the class means: a linear model gets about 85 % right
-NUISANCE = 1.0  # length of the factor that all features share and no class explains
+NUISANCE = 1.0  # length of a factor that all features share, independent of the class
 DAY = 24 * 3600
 
 
@@ -43,7 +43,7 @@ class Campaign:
     gold
         True for the tasks whose truth the campaign's owner knows.
     workers, worker_kind, worker_accuracy
-        Names, ``"honest"`` or a strategy, and each honest worker's probability to be right (NaN
+        Names, ``"honest"`` or a strategy, and each honest worker's probability of a right label (NaN
         for the others).
     classes
         The names of the class codes.
@@ -95,10 +95,10 @@ def simulate_campaign(
     n_tasks, n_groups
         Tasks given to the crowd, and the groups they fall into, in turn.
     n_unlabelled_groups, unlabelled_group_size
-        Groups that get no labels, and the tasks of each; their mix of classes differs, their
-        features given the class do not.
+        Groups that get no labels, and the tasks of each; their mix of classes is another, and their
+        features given the class have the same law.
     n_workers, adversaries_per_kind
-        Size of the crowd, and numbers of random, malicious, uniform and colluding workers, each.
+        Size of the crowd, and number of workers of each kind: random, malicious, uniform, colluding.
     labels_per_task
         Number of different workers asked for each task.
     n_gold
@@ -134,7 +134,7 @@ def simulate_campaign(
     )
     time = _times(crowd, rng)
     order = np.argsort(time, kind="stable")
-    # names are dealt at random, so that they reveal neither place nor group
+    # names are assigned at random, so that they reveal neither place nor group
     tasks = _names("t", 5, len(group))[rng.permutation(len(group))]
     workers = _names("w", 3, n_workers)
     by_name = np.argsort(tasks)
@@ -177,7 +177,7 @@ def _check_sizes(
 def _truth(
     group: Int64[np.ndarray, " tasks"], n_labelled: int, n_groups: int, rng: np.random.Generator
 ) -> Int64[np.ndarray, " tasks"]:
-    """Draw classes; each group has its own mix, those without labels around another centre."""
+    """Draw classes; each group has its own mix, and groups without labels have another mean mix."""
     mix = np.concatenate(
         [
             rng.dirichlet(6 * MIX, size=n_labelled),
@@ -203,7 +203,7 @@ def _features(
 
 
 def _times(crowd: SimulatedCrowd, rng: np.random.Generator) -> Int64[np.ndarray, " labels"]:
-    """Draw times: each worker begins in the first days and goes on, with breaks, adversaries faster."""
+    """Draw times: each worker begins in the first days and works with breaks; adversaries are faster."""
     honest = crowd.kind[crowd.worker] == "honest"
     gap = rng.lognormal(np.where(honest, np.log(22.0), np.log(6.0)), 0.6)
     gap += (rng.random(len(gap)) < 1 / 40) * rng.exponential(DAY / 6, size=len(gap))
@@ -218,13 +218,13 @@ def _times(crowd: SimulatedCrowd, rng: np.random.Generator) -> Int64[np.ndarray,
 
 
 def _names(letter: str, width: int, count: int) -> Shaped[np.ndarray, " names"]:
-    """w000, w001, ...; wider where the count asks for it."""
+    """Return w000, w001, ...; wider if the count needs it."""
     width = max(width, len(str(count - 1)))
     return np.array([f"{letter}{number:0{width}d}" for number in range(count)])
 
 
 def _group_names(count: int) -> Shaped[np.ndarray, " groups"]:
-    """site-a, site-b, ..., site-z, site-aa, ..., site-zz, site-aaa, ..."""
+    """Return site-a, site-b, ..., site-z, site-aa, ..., site-zz, site-aaa, ..."""
     return np.array([f"site-{_letters(place)}" for place in range(count)])
 
 

@@ -1,7 +1,7 @@
 """Workers who do not answer on their own, for simulated crowds: sybils, rings, part-time colluders.
 
-Each kind is one function of :data:`CLIQUES`. Such workers join a crowd: they come in addition to
-the workers of an assignment and choose their tasks themselves. Three sybils answer alike:
+Each kind is one function of :data:`CLIQUES`. Such workers join a crowd: they are added to the workers of
+an assignment and choose their tasks themselves. Three sybils answer alike:
 
 >>> answers = CLIQUES["sybils"](np.zeros(10, int), 3, 2, np.random.default_rng(1))
 >>> answers.label.reshape(3, 5)
@@ -21,10 +21,10 @@ __all__ = ["CLIQUES", "Answers", "Clique", "another_class"]
 
 SHARED = 0.5  # share of the tasks on which sybils copy their guesser
 RING, RING_SHARE = 3, 0.25  # workers in a ring, and the share of the tasks that each ring answers
-LIES = 0.1  # share of the tasks on which colluders, and each three of the load-aware, lie together
+LIES = 0.1  # share of the tasks on which colluders, or three load-aware workers, lie together
 PADDING = 3  # true answers of a load-aware worker for each of her lies
-MIND = 0.8  # share of the answers that a model has from the mind that all of them share
-ACCURACIES = {"models": 0.65, "better_models": 0.75}  # of one model, and of the mind
+MIND = 0.8  # share of a model's answers that come from the mind common to all models
+ACCURACIES = {"models": 0.65, "better_models": 0.75}  # of each model, and of the mind
 
 
 class Answers(NamedTuple):
@@ -58,13 +58,13 @@ def another_class(
 
 
 def _sybils(truth: np.ndarray, n_workers: int, n_classes: int, rng: np.random.Generator) -> Answers:
-    """Answer one half of the tasks, all of them as one guesser does."""
+    """Answer half of the tasks, all workers alike as one guesser."""
     tasks = _some(len(truth), SHARED, rng)
     return _together(n_workers, tasks, rng.integers(n_classes, size=len(tasks)))
 
 
 def _rings(truth: np.ndarray, n_workers: int, n_classes: int, rng: np.random.Generator) -> Answers:
-    """Sybils in rings of three, each ring with a guesser and a quarter of the tasks of its own."""
+    """Answer as sybils in rings of three, each ring with a guesser and a quarter of the tasks of its own."""
     rings = []
     for first in range(0, n_workers, RING):
         tasks = _some(len(truth), RING_SHARE, rng)
@@ -88,7 +88,7 @@ def _part_time(
 def _load_aware(
     truth: np.ndarray, n_workers: int, n_classes: int, rng: np.random.Generator
 ) -> Answers:
-    """Lie in threes, so that three share the load, and pad with the truth, so that it is small."""
+    """Lie in threes, who share the load of a lie, and add true answers, which lower the soft penalty."""
     threes = []
     for first in range(0, n_workers, RING):
         size = min(RING, n_workers - first)
@@ -104,7 +104,7 @@ def _load_aware(
 def _models(
     truth: np.ndarray, n_workers: int, n_classes: int, rng: np.random.Generator, *, accuracy: float
 ) -> Answers:
-    """Answer every task, four of five as one mind does that is right with a model's accuracy."""
+    """Answer every task, four in five by a common mind with the accuracy of a model."""
     mind = _honest(truth, np.array([accuracy]), n_classes, rng)
     own = _honest(truth, np.full(n_workers, accuracy), n_classes, rng)
     label = np.where(rng.random(own.shape) < MIND, mind, own)
@@ -128,7 +128,7 @@ def _some(n_tasks: int, share: float, rng: np.random.Generator) -> np.ndarray:
 
 
 def _together(n_workers: int, task: np.ndarray, label: np.ndarray) -> Answers:
-    """Return the same answers of every worker."""
+    """Return the same answers for every worker."""
     worker = np.repeat(np.arange(n_workers), len(task))
     return Answers(worker, np.tile(task, n_workers), np.tile(label, n_workers))
 

@@ -1,10 +1,10 @@
-"""Simulated crowds of known truth: who is asked what, and what each kind of worker answers.
+"""Simulated crowds of known truth: the assignment of tasks, and the answers of each kind of worker.
 
-An :class:`Assignment` says which worker is asked which task, drawn by :func:`power_law_assignment`
-or :func:`regular_assignment`. Each kind of adversary is one function: of :data:`STRATEGIES`, which
-answer the tasks they are asked, all rows of a kind at once so that its workers may collude, or of
-:data:`IMITATIONS`, which take an honest worker's tasks instead and answer as she did.
-Those who do not answer on their own join the crowd (:mod:`quality.simulation.cliques`).
+An :class:`Assignment` of tasks to workers is drawn by :func:`power_law_assignment` or
+:func:`regular_assignment`. Each kind of adversary is one function. Those of :data:`STRATEGIES` answer the
+tasks of the assignment, all rows of a kind at once, so that its workers may collude. Those of
+:data:`IMITATIONS` take an honest worker's tasks instead and answer as she did.
+Workers who do not answer on their own join the crowd (:mod:`quality.simulation.cliques`).
 """
 
 from collections.abc import Callable, Mapping
@@ -29,14 +29,14 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Assignment:
-    """The tasks that each worker is asked; one row per label to come, by ascending task.
+    """The tasks that each worker is asked; one row per label, by ascending task.
 
     Parameters
     ----------
     worker, task
         Codes; no pair occurs twice.
     n_workers, n_tasks
-        Their numbers.
+        Numbers of workers and of tasks.
     """
 
     worker: Int64[np.ndarray, " labels"]
@@ -68,7 +68,7 @@ def power_law_assignment(
     exponent: float = 0.8,
     rng: np.random.Generator,
 ) -> Assignment:
-    """Ask for every task different workers, the busiest ones far more often than the others.
+    """Assign different workers to every task, the busiest workers far more often than the others.
 
     The worker of activity rank r is drawn in proportion to ``r ** -exponent``; ranks are dealt to
     the worker codes at random.
@@ -98,11 +98,11 @@ def power_law_assignment(
         raise ValueError(f"exponent must be >= 0 and finite, got exponent={exponent}")
     order, rank = rng.permutation(n_workers), np.arange(1.0, n_workers + 1)
     share = np.cumsum((rank**-exponent)[order])
-    log_weight = -min(exponent, 1e300) * np.log(rank)[order]  # beyond, it overflows
+    log_weight = -min(exponent, 1e300) * np.log(rank)[order]  # a larger exponent overflows
     worker, max_rounds = np.empty((n_tasks, labels_per_task), dtype=np.int64), MAX_ROUNDS
     for place in range(labels_per_task):
         pending, n_rounds = np.arange(n_tasks), 0
-        while len(pending) and n_rounds < max_rounds:  # who was asked before is replaced
+        while len(pending) and n_rounds < max_rounds:  # a worker drawn before is replaced
             draw = np.searchsorted(share, rng.random(len(pending)) * share[-1], side="right")
             worker[pending, place] = np.minimum(draw, n_workers - 1)
             again = worker[pending, :place] == worker[pending, place, np.newaxis]
@@ -119,7 +119,7 @@ def power_law_assignment(
 def regular_assignment(
     *, n_tasks: int, n_workers: int, labels_per_task: int, rng: np.random.Generator
 ) -> Assignment:
-    """Ask for every task different workers, each worker equally often.
+    """Assign different workers to every task, each worker equally often.
 
     Workers are dealt from shuffled decks, one deck after the other.
 
@@ -145,11 +145,11 @@ def regular_assignment(
     dealt = np.empty(0, dtype=np.int64)
     decks = []
     for n_dealt in range(0, n_labels, n_workers):
-        n_open = n_dealt % labels_per_task  # workers whom the open task has from the last deck
+        n_open = n_dealt % labels_per_task  # workers of the open task from the last deck
         in_hand = dealt[len(dealt) - n_open :]
         deck = rng.permutation(n_workers)
         clash = np.isin(deck, in_hand)
-        dealt = np.concatenate([deck[~clash], deck[clash]])  # those come last, for another task
+        dealt = np.concatenate([deck[~clash], deck[clash]])  # clashes go last, to another task
         decks.append(dealt)
     worker = np.concatenate(decks)[:n_labels]
     return Assignment(worker, np.repeat(np.arange(n_tasks), labels_per_task), n_workers, n_tasks)
@@ -165,7 +165,7 @@ def _check_sizes(n_tasks: int, n_workers: int, labels_per_task: int) -> None:
 
 MAX_ROUNDS = 1_000  # of drawing one place of all tasks; ordinary crowds need far fewer
 LAG = 5  # tasks by which a copying worker is behind her model
-MISTAKES = 0.1  # share of the labels that she copies wrongly
+MISTAKES = 0.1  # share of the labels that a copying worker copies wrongly
 SEARCH_STEPS = 200  # of the search for the workers on whom most tasks rest
 
 
@@ -176,7 +176,7 @@ class Copies:
     Parameters
     ----------
     model
-        The worker whom each of them imitates.
+        The worker whom each imitator imitates.
     imitator, row, label
         One entry per label: the place of the imitator, the row of her model, and the label.
     """
@@ -197,7 +197,7 @@ def _copying(
     """Repeat a worker's labels, some tasks behind her and with mistakes."""
     model = rng.choice(np.unique(seen.worker), size=n_imitators)
     imitator, row = _rows_of(model, seen)
-    turn = np.lexsort((rng.random(len(row)), imitator))  # her model does her tasks in any order
+    turn = np.lexsort((rng.random(len(row)), imitator))  # the model's tasks in random order
     imitator, row = imitator[turn], row[turn]
     left = np.searchsorted(imitator, imitator, side="right") - np.arange(len(imitator))
     imitator, row = imitator[left > LAG], row[left > LAG]
@@ -209,7 +209,7 @@ def _copying(
 def _sophisticated(
     seen: Assignment, label: np.ndarray, n_imitators: int, n_classes: int, rng: np.random.Generator
 ) -> Copies:
-    """Mirror the workers on whom most tasks rest: deny their labels there, repeat the others."""
+    """Mirror the workers on whom most tasks rest: deny their labels on these tasks, repeat the others."""
     start = np.searchsorted(seen.task, np.arange(seen.n_tasks + 1))
     chosen = np.array(
         sorted(weakest_workers(seen.worker, start, n_imitators, max_steps=SEARCH_STEPS)), np.int64
@@ -257,7 +257,7 @@ def _malicious(
 def _uniform(
     rows: Assignment, truth: np.ndarray, n_classes: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Give always the same class, each worker her own."""
+    """Always give one class, each worker her own."""
     favourite = rng.integers(n_classes, size=rows.n_workers)
     return np.asarray(favourite[rows.worker])
 
@@ -324,21 +324,21 @@ def simulate_crowd(
 ) -> SimulatedCrowd:
     """Draw the labels of a crowd of honest workers and adversaries.
 
-    Random workers name any class, malicious ones always a wrong one, uniform ones always the same;
-    colluding ones follow one script for all of them. Two kinds imitate honest workers, and take
-    those workers' tasks instead of their own. Copying ones repeat a worker's labels, one tenth of
-    them wrongly and without the last five. Sophisticated ones each mirror a worker of their own:
-    on tasks that no honest worker but the mirrored ones labelled they name another class, elsewhere
-    they repeat her. They mirror the workers on whom most tasks rest. Of ordered classes shifted
-    workers name the next one above or below the truth four times in five, each her own way; nominal
-    ones are right three times in four and else name any class.
+    Random workers name any class, malicious workers always a wrong one, uniform workers always the same;
+    colluding workers follow one common script. Two kinds imitate honest workers, and take those workers'
+    tasks instead of their own. Copying workers repeat a worker's labels, a tenth of them wrongly, and
+    without the last five. Each sophisticated worker mirrors one of the workers on whom most tasks rest. She
+    names another class on tasks that no honest worker but mirrored ones labelled, and repeats her model
+    elsewhere. With ordered classes, shifted workers name the next class above or below the truth four times
+    in five, each in her own direction; nominal workers are right three times in four, and else name any
+    class.
 
-    Other kinds join the crowd, with the codes after those of the assignment, and choose their tasks
-    themselves. Sybils copy one guesser on half of the tasks; rings are threes of sybils, each on a
+    Other kinds join the crowd, with codes after those of the assignment, and choose their tasks
+    themselves. Sybils copy one guesser on half of the tasks. Rings are threes of sybils, each on a
     quarter of the tasks. Part-time colluders answer every task as honest workers do, but lie alike
-    on a tenth of them; load-aware ones lie in threes on a tenth of the tasks and tell the truth on
-    three tenths. Models answer every task, four of five as one mind does, which is right on .65 of
-    them, or on .75 (better models).
+    on a tenth of them. Load-aware workers lie in threes on a tenth of the tasks, and are right on three
+    tenths. Models answer every task, four in five by a common mind, which is right on .65 of them, or on
+    .75 (better models).
 
     Parameters
     ----------
@@ -349,15 +349,15 @@ def simulate_crowd(
     n_classes
         At least 2.
     adversaries
-        Number of workers of each kind. Drawn at random among those of the assignment: ``"random"``,
+        Number of workers of each kind. These are drawn at random from the assignment: ``"random"``,
         ``"malicious"``, ``"uniform"``, ``"colluding"``, ``"copying"``, ``"sophisticated"``,
-        ``"shifted"``, ``"nominal"``. Joining them: ``"sybils"``, ``"rings"``, ``"part_time"``,
+        ``"shifted"``, ``"nominal"``. These join the crowd: ``"sybils"``, ``"rings"``, ``"part_time"``,
         ``"load_aware"``, ``"models"``, ``"better_models"``.
     reliability
         Parameters of the Beta distribution of an honest worker's accuracy, in (0, 1e300].
     decay
-        When wrong an honest worker gives a class d places off in proportion to ``decay ** d``, in
-        (0, 1]. By default any other class; below 1 where classes are grades.
+        A wrong label of an honest worker is d places off in proportion to ``decay ** d``, in (0, 1]. By
+        default it is any other class; use less than 1 if classes are grades.
     rng
         Source of randomness.
 
@@ -369,10 +369,10 @@ def simulate_crowd(
 
     Notes
     -----
-    **Guarantees.** With two classes, honest workers who are always right and no other adversaries,
-    no rule can distinguish sophisticated workers from those they mirror: the crowd in which the truth
-    of all tasks that they deny is the other one is this crowd with the names exchanged. A rule that
-    ignores names errs on at least half of these tasks in one of the two.
+    **Guarantees.** With two classes, honest workers who are always right, and no other adversaries,
+    no rule can distinguish sophisticated workers from the mirrored ones. If the truth of all tasks that
+    they deny were the other class, the crowd would be this one with names exchanged. A rule that
+    ignores names errs on at least half of these tasks in one of the two crowds.
 
     References
     ----------
@@ -436,7 +436,7 @@ def _imitate(
     assignment: Assignment, label: np.ndarray, kind: np.ndarray, n_classes: int,
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
-    """Return the rows by task, the imitators' in place of those they were asked, and their models."""
+    """Return rows by task, with the imitators' rows in place of those they were assigned, and models."""
     own = ~np.isin(kind, list(IMITATIONS))[assignment.worker]
     honest = kind[assignment.worker] == "honest"
     seen = Assignment(
@@ -478,7 +478,7 @@ def _check_crowd(
         raise ValueError(f"n_classes must be >= 2, got n_classes={n_classes}")
     if not 0 < decay <= 1:
         raise ValueError(f"decay must be in (0, 1], got decay={decay}")
-    # the sum of two larger ones overflows
+    # the sum of two larger numbers overflows
     if [isinstance(one, Real) and 0 < one <= 1e300 for one in reliability] != [True, True]:
         raise ValueError(f"reliability must be two numbers in (0, 1e300], got {reliability}")
     is_code = truth.dtype.kind in "iu" and truth.shape == (assignment.n_tasks,)

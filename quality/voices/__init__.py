@@ -1,8 +1,8 @@
-"""Voices beside the crowd: what is known of tasks from elsewhere, counted for what it is worth.
+"""Voices beside the crowd: other evidence about tasks, weighed by how well it predicts labels.
 
-A classifier's class probabilities, which see a task's features and no label of it, are one more
-voice. :func:`hold_labels_out` measures the crowd, :func:`join_voice` measures the voice by the labels
-held out and joins both.
+The class probabilities of a classifier that sees a task's features, and none of its labels, are one more
+voice. :func:`hold_labels_out` fits the crowd without each fold of labels. :func:`join_voice` measures the
+voice by the labels held out and joins both.
 
 >>> import numpy as np
 >>> from quality import encode, majority_vote

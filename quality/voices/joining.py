@@ -14,8 +14,8 @@
 
 The joined belief is q^b (p / p̄)^a, where q is the consensus posterior, p the voice and p̄ its mean
 over the tasks; a and b are those under which labels that were held out from q are likeliest. An
-overconfident consensus has b < 1, so that the voice is weighed against what the labels are worth
-and not against what the model of the crowd claims.
+overconfident consensus has b < 1, so that the voice is weighed against the information in the labels
+and not against the claims of the crowd's model.
 """
 
 from collections.abc import Callable
@@ -34,10 +34,10 @@ __all__ = ["HeldOut", "JoinedVoice", "hold_labels_out", "join_voice"]
 VOICE_WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 CROWD_WEIGHTS = (0.1, 0.15, 0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 4.0)
 EVIDENCE = 3.0  # standard errors by which a voice must make held-out labels likelier to be heard
-MIN_GAIN = 1e-9  # nats a label that are more than rounding, which has no standard errors
+MIN_GAIN = 1e-9  # nats a label; less is rounding, whose standard errors mean nothing
 MAX_JUDGED = 20_000  # tasks whose labels measure the weights
 MAX_BELIEFS = 2**26  # of their classes, over all folds: half a gigabyte
-MAX_WORTH = 100.0  # labels that a voice stands for, where the crowd's own predict next to nothing
+MAX_WORTH = 100.0  # labels that a voice stands for, if the crowd's own predict next to nothing
 FLOOR = 1e-12  # of a posterior, where its logarithm is taken
 
 
@@ -52,7 +52,7 @@ class HeldOut:
     task
         Code of each of those tasks in the whole table.
     fold
-        In which fold each label is held out, -1 for one that never is.
+        The fold in which each label is held out, -1 for a label that never is.
     log_belief
         Logarithm of the posterior without the labels of each fold.
     """
@@ -83,13 +83,13 @@ class JoinedVoice(Result):
     voice_weight, crowd_weight
         The exponents of the voice and of the crowd's posterior; 0 and 1 if it is not heard.
     gain
-        By how much the voice makes a held-out label likelier, in nats, mean over the labels.
+        Gain in the log-likelihood of a held-out label by the voice, in nats, mean over the labels.
     evidence
-        The gain in its standard errors, as if tasks were drawn independently; 0 if the gain is
-        1e-9 or less, which is rounding.
+        The gain in standard errors, which take tasks as independent; 0 if the gain is 1e-9 or less, which
+        is rounding.
     worth
-        Labels of this crowd that the voice stands for on a task: by how much it alone predicts a label
-        held out, over what one of the task's other labels adds to that, on average; at most 100.
+        Labels of this crowd that the voice stands for on a task, at most 100: the gain of the voice alone
+        in predicting a label held out, over the mean gain of one of the task's other labels.
     """
 
     posterior: Float64[np.ndarray, "tasks classes"]
@@ -103,7 +103,7 @@ class JoinedVoice(Result):
 
     @property
     def heard(self) -> bool:
-        """Whether the voice counts."""
+        """Whether the voice has a weight."""
         return self.voice_weight > 0
 
     def __repr__(self) -> str:
@@ -134,8 +134,8 @@ def hold_labels_out(
 
     Notes
     -----
-    **Cost.** One fit a fold. Beliefs are kept of 20,000 tasks, evenly spread, where there are more; of fewer
-    with hundreds of classes, 67,108,864 numbers in all.
+    **Cost.** One fit a fold. Beliefs are kept for at most 20,000 tasks, evenly spread; with hundreds of
+    classes for fewer, 67,108,864 numbers in all.
 
     Examples
     --------
@@ -169,7 +169,7 @@ def join_voice(
     *,
     gold: Int[np.ndarray, " tasks"] | None = None,
 ) -> JoinedVoice:
-    """Join a consensus with class probabilities that saw no label of the task, by what they are worth.
+    """Join a consensus with class probabilities that saw no label of the task, by measured weights.
 
     Parameters
     ----------
@@ -177,12 +177,12 @@ def join_voice(
         The consensus of the labels.
     probabilities
         Of each class of each task, > 0; a row adds up to 1. They must be cross-fitted: those of a task
-        from a model that saw neither its labels nor its consensus, or the crowd's mistakes on the
-        task count twice.
+        come from a model that saw neither its labels nor its consensus. Otherwise the crowd's mistakes on
+        the task count twice.
     held_out
         :func:`hold_labels_out` of the same labels and aggregator.
     gold
-        The class code of each task whose truth the consensus was given, -1 elsewhere; those keep it.
+        The class code of each task whose truth the consensus was given, -1 elsewhere; these tasks keep it.
 
     Raises
     ------
@@ -194,12 +194,12 @@ def join_voice(
     -----
     **Guarantees.** A voice is heard only where it makes held-out labels likelier by more than
     3 standard errors; otherwise posterior, labels and ties are the consensus's own, to the byte.
-    A voice that says the same of every task is never heard. Nor is one that renames classes, as if its
-    columns were in another order: of the classes that it gives another name, one for one, more tasks change
-    than stay, by 3 standard errors. No gold is used to weigh a voice. The result is the same on every run.
+    A voice that is the same for every task is never heard. Nor is a voice that renames classes, as if its
+    columns were in another order. Of the classes that it exchanges, more tasks change than stay, by 3
+    standard errors. No gold is used to weigh a voice. The result is the same on every run.
 
-    **Limits.** The labels held out are the crowd's: a voice that predicts mistakes which workers share
-    is trusted for it. A crowd that is right less often than chance is made worse, or hears none.
+    **Limits.** The labels held out are the crowd's: a voice that predicts the mistakes that workers share
+    is trusted for it. A crowd that is right less often than chance is made worse by a voice, if it is heard.
 
     **Cost.** 77 passes over the judged labels for each fold.
 
@@ -234,9 +234,9 @@ def join_voice(
 def _renames(
     before: Float64[np.ndarray, "tasks classes"], after: Float64[np.ndarray, "tasks classes"]
 ) -> bool:
-    """Return whether some classes have clearly more tasks changed one for the other than kept.
+    """Return whether, in a permutation of some classes, clearly more tasks change class than keep it.
 
-    Labels held out are as likely if what they mean is renamed with the truth.
+    Labels held out cannot show it: they are as likely if truth and P(label | truth) are renamed together.
     """
     from scipy.optimize import linear_sum_assignment  # heavy, and voices are few
 
@@ -267,7 +267,7 @@ def _check(probabilities: np.ndarray, consensus: Consensus, held_out: HeldOut) -
 def _joined(
     log_crowd: np.ndarray, log_voice: np.ndarray, crowd: float, voice: float
 ) -> Float64[np.ndarray, "tasks classes"]:
-    """Return the belief by both, each to the power of its weight."""
+    """Return the product of both beliefs, each to the power of its weight, normalised."""
     log_belief = crowd * log_crowd + voice * log_voice
     belief: np.ndarray = np.exp(log_belief - log_belief.max(axis=1, keepdims=True))
     belief /= belief.sum(axis=1, keepdims=True)
@@ -277,7 +277,7 @@ def _joined(
 def _weights(
     log_voice: Float64[np.ndarray, "tasks classes"], held_out: HeldOut
 ) -> tuple[float, float, float, float]:
-    """Return the weights of voice and crowd, and the gain per label with its standard errors."""
+    """Return the weights of voice and crowd, the gain per label, and that gain in standard errors."""
     n_held = int(np.count_nonzero(held_out.fold >= 0))
     if not n_held:
         return 0.0, 1.0, 0.0, 0.0
@@ -311,7 +311,7 @@ def _log_likelihood(
 
 
 def _worth(log_voice: Float64[np.ndarray, "judged classes"], held_out: HeldOut) -> float:
-    """Return how many labels left in a task predict one held out as well as the voice alone does."""
+    """Return how many of a task's other labels predict one held out as well as the voice alone does."""
     prior = np.log(np.exp(held_out.log_belief).mean(axis=1, keepdims=True))
     unknown = replace(held_out, log_belief=np.broadcast_to(prior, held_out.log_belief.shape))
     nothing = _log_likelihood(log_voice, unknown, 0.0, 1.0).sum()

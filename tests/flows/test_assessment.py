@@ -155,6 +155,18 @@ def test_it_is_the_run_on_the_same_tables(tmp_path: Path) -> None:
     assert whole._repr_html_().count("<tr>") == len(whole.verdicts) > 3
 
 
+def test_columns_of_a_file_may_have_other_names(tmp_path: Path) -> None:
+    path, gold = tmp_path / "labels.csv", {"about": ["1", "2"], "said": ["x", "y"]}
+    rows = [f"{who},{task},{'xyyx'[task]}" for who in "abc" for task in range(4)]
+    rows[-1] = "c,3,y"
+    path.write_text("\n".join(["who,about,said", *rows]) + "\n", encoding="utf-8")
+    found = assess(
+        str(path), gold=gold, worker="who", task="about", label="said", filter={"n_workers": 0}
+    )
+    assert found.consensus.arrow["label"].to_pylist() == ["x", "y", "y", "x"]
+    assert sorted(found.workers.arrow["worker"].to_pylist()) == ["a", "b", "c"]
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [

@@ -249,3 +249,10 @@ def test_a_querys_numbers_are_pythons_whoever_gave_them() -> None:
     found = (query.n, query.l1, query.places, query.n_records)
     assert found == (4, 2, 2, 2)
     assert all(type(number) is int for number in found)
+
+
+def test_names_that_repeat_are_told_from_names_that_lack() -> None:
+    """Of twenty tasks under one name the sentence was "must be 20 different names, got 20"."""
+    for tasks in (["a", "a", "b"], np.array(["a", "a", "b"])):
+        with pytest.raises(ValueError, match="3 different names, got 3, of them 2 different"):
+            partition_of("split", np.array([0, 1, 1]), tasks=tasks)

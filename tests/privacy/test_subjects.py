@@ -301,13 +301,17 @@ def test_a_group_costs_as_many_times_what_one_record_costs():
             GroupInteraction(toy, size)
 
 
-def test_a_groups_delta_covers_every_step_of_the_chain():
-    """delta (1 + e^eps + ... + e^((m-1) eps)) is what the chain realises: Vadhan (2017), Lemma 2.2."""
-    toy = Toy(ApproximateEvent("toy", 0.5, 1e-6))
-    cost = GroupInteraction(toy, 4).event(QUERY).cost()
-    chain = 1e-6 * sum(math.exp(0.5 * step) for step in range(4))
-    assert cost.epsilon == 2
-    assert chain < float(cost.delta) <= 4e-6 * math.exp(1.5) * 1.0001
+@pytest.mark.parametrize(("epsilon", "size"), [(0.5, 4), (3.0, 4), (4.0, 2), (0.01, 30)])
+def test_a_groups_delta_covers_every_step_of_the_chain(epsilon, size):
+    """delta (1 + e^eps + ... + e^((m-1) eps)) is what the chain realises: Vadhan (2017), Lemma 2.2.
+
+    At small prices alone a step less of growth would not have been noticed.
+    """
+    toy = Toy(ApproximateEvent("toy", epsilon, 1e-9))
+    cost = GroupInteraction(toy, size).event(QUERY).cost()
+    chain = 1e-9 * sum(math.exp(epsilon * step) for step in range(size))
+    assert float(cost.epsilon) == pytest.approx(size * epsilon)
+    assert chain < float(cost.delta) <= size * 1e-9 * math.exp((size - 1) * epsilon) * 1.0001
 
 
 def test_a_groups_values_are_the_inner_mechanisms():

@@ -15,6 +15,7 @@ from flows.cli.root import (
     Force,
     Guard,
     LabelsFile,
+    Map,
     Output,
     Quiet,
     Repeated,
@@ -79,6 +80,7 @@ def agreement(
     encoding: Encoding = None,
     sheet: Sheet = None,
     wide: Wide = False,
+    map_: Map = "",
     output: Output = None,
     guard: Guard = False,
     force: Force = False,
@@ -96,7 +98,7 @@ def agreement(
         refuse_unwritten(context, {"--output": output})
         written = output_file(output, [labels, tasks], force)
         read = read_labels_of(
-            labels, duplicates, reading_of_options(sep, encoding, sheet, wide)
+            labels, duplicates, reading_of_options(sep, encoding, sheet, wide, map_)
         ).labels
         values = class_numbers(read, metric, order)
         group = None if tasks is None else groups_of(read.tasks, tasks)
@@ -176,7 +178,7 @@ def model_rows(labels: CrowdLabels, tests: Sequence[AltTest]) -> Iterator[Row]:
 
 
 def class_numbers(labels: CrowdLabels, metric: Metric, order: str | None) -> np.ndarray:
-    """Return the number of each class: its place in `order`, else what its name is, else its code."""
+    """Return the number of each class: its place in `order`, else the number in its name, else its code."""
     import numpy as np  # it loads with the rooms, for this command only
 
     from flows.settings import SettingsError
@@ -219,7 +221,7 @@ def groups_of(names: np.ndarray, tasks: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _tests(labels: CrowdLabels, models: Sequence[str], epsilon: float) -> Sequence[AltTest]:
-    """Return the alt-test of each named model; raise SettingsError for a name that is no worker's."""
+    """Return the alt-test of each named model; raise SettingsError for a name that no worker has."""
     import numpy as np  # it loads with the rooms, for this command only
 
     from flows.settings import SettingsError

@@ -16,6 +16,7 @@ from flows.cli.root import (
     Force,
     Guard,
     LabelsFile,
+    Map,
     Output,
     Quiet,
     Repeated,
@@ -79,6 +80,7 @@ def workers(
     encoding: Encoding = None,
     sheet: Sheet = None,
     wide: Wide = False,
+    map_: Map = "",
     output: Output = None,
     guard: Guard = False,
     force: Force = False,
@@ -92,7 +94,9 @@ def workers(
         written = output_file(output, [labels], force)
         stop = {"false_removal_rate": false_removal_rate, "fraction": fraction}
         chosen = filter_settings(penalty=penalty, n_workers=n_workers, **stop)
-        read = read_labels_of(labels, duplicates, reading_of_options(sep, encoding, sheet, wide))
+        read = read_labels_of(
+            labels, duplicates, reading_of_options(sep, encoding, sheet, wide, map_)
+        )
         with waiting_for("workers") as progress:
             header, rows = worker_rows(read.labels, chosen, progress)
         title = "Workers: whom to remove, then by reputation, least first"
@@ -124,6 +128,7 @@ def aggregate(
     encoding: Encoding = None,
     sheet: Sheet = None,
     wide: Wide = False,
+    map_: Map = "",
     output: Output = None,
     guard: Guard = False,
     force: Force = False,
@@ -134,7 +139,7 @@ def aggregate(
         refuse_unwritten(context, {"--output": output})
         written = output_file(output, [labels], force)
         classes = ordered_classes(order, loss, aggregator)
-        reading = reading_of_options(sep, encoding, sheet, wide)
+        reading = reading_of_options(sep, encoding, sheet, wide, map_)
         read = read_labels_of(labels, duplicates, reading, classes=classes)
         name = aggregator or ("auto" if classes is None else ORDERED)
         with waiting_for("consensus") as progress:
@@ -152,7 +157,7 @@ def aggregate(
 def ordered_classes(
     order: str | None, loss: Loss, aggregator: str | None
 ) -> tuple[str, ...] | None:
-    """Return the classes that ``--order`` names, or None; refuse what needs them where there are none.
+    """Return the classes that ``--order`` names, or None; refuse options that need an order without one.
 
     >>> ordered_classes("low, mid,high", "absolute", None)
     ('low', 'mid', 'high')
@@ -172,7 +177,7 @@ def ordered_classes(
 
 
 def _order_line(labels: CrowdLabels) -> str:
-    """Return what the labels say of the order, as a sentence."""
+    """Return the verdict of the test of order, as a sentence."""
     from quality import order_fit  # numba, for these commands only
 
     found = order_fit(labels).sentence()
@@ -180,7 +185,7 @@ def _order_line(labels: CrowdLabels) -> str:
 
 
 def _undeclared(read: Labelled) -> Iterator[str]:
-    """Say which workers look like models by name, where nothing says who is one."""
+    """Name the workers who look like models, where nothing declares models."""
     from flows.tables import like_models  # Arrow, which the labels have loaded
 
     found = () if read.models else like_models(read.labels.workers)
@@ -192,7 +197,7 @@ def _undeclared(read: Labelled) -> Iterator[str]:
 
 
 def _brief(verdict: str) -> str:
-    """Return a verdict for the terminal, where those who are kept need no reason.
+    """Return a verdict for the terminal; kept workers need no reason there.
 
     >>> _brief("kept: soft penalty 0.5"), _brief("removed 1st at soft penalty 1, always a:b")
     ('kept', 'removed 1st at soft penalty 1, always a:b')
@@ -243,12 +248,11 @@ def consensus_rows(
     weigh: bool = True,
     progress: Progress | None = None,
 ) -> tuple[list[str], list[list[str]], list[str]]:
-    """Return a header, a row per task, and what to say of models, of those not on their own, of guesses.
+    """Return a header, a row per task, and sentences on models, dependent workers and guessers.
 
     Of each task: label, confidence, whether it is a tie, number of labels. As in a run without gold,
-    workers who do not answer on their own have one vote together if they are to be weighed, models
-    beside people are a voice, the confidence is calibrated by the labels alone, and there is none
-    where models alone have a vote.
+    dependent workers share one vote if they are to be weighed, and models beside people are a voice. The
+    confidence is calibrated by the labels alone; there is none where models alone vote.
     """
     import numpy as np  # this and the next load pydantic and numba, for this command only
 
@@ -300,7 +304,7 @@ def consensus_rows(
 
 
 def _weighed(found: DependentGroups, *, apart: int) -> str:
-    """Say whose labels have one vote a group, as a sentence; the models `apart` do not vote."""
+    """Return a sentence on the groups that share one vote; the models `apart` do not vote."""
     return (
         f"{len(found.group) - apart:,} workers, worth {found.worth - apart:,.0f}: {found.sizes.sum():,} "
         f"who do not answer on their own have one vote a group ({len(found.sizes):,} of them); "
@@ -309,7 +313,7 @@ def _weighed(found: DependentGroups, *, apart: int) -> str:
 
 
 def _voice_line(voice: JoinedVoice, n_models: int, n_alone: int) -> str:
-    """Say what the models' answers added to the people's labels, and how many tasks have none of these."""
+    """Return a sentence on what the models' answers added, and on tasks without a person's label."""
     alone = f"; {n_alone:,} tasks without these are answered as the others taught" * bool(n_alone)
     if not voice.heard:
         return (

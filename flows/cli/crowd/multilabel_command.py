@@ -29,6 +29,7 @@ from flows.cli.root import (
     Encoding,
     Force,
     Guard,
+    Map,
     Output,
     Quiet,
     Sep,
@@ -114,6 +115,7 @@ def multilabel(
     sep: Sep = None,
     encoding: Encoding = None,
     sheet: Sheet = None,
+    map_: Map = "",
     output: Output = None,
     guard: Guard = False,
     force: Force = False,
@@ -145,7 +147,7 @@ def multilabel(
         )  # fmt: skip
         files = table_files(outputs, inputs=inputs, force=force)
         named = None if classes is None else _classes_of(classes)
-        reading = reading_of_options(sep, encoding, sheet, False)
+        reading = reading_of_options(sep, encoding, sheet, False, map_)
         needed = ("worker", "task")
         with one_table(answers, needed, reading, tell=not json_) as file, waiting_for("answers"):
             table = read_multilabels(file, split=split, nothing=nothing, classes=named)
@@ -270,7 +272,7 @@ def _task_groups(table: MultiLabels, tasks: Path | None) -> Shaped[np.ndarray, "
 
 
 def _published_sentences(shares: SetShares, folder: Path) -> list[str]:
-    """Return lines about what was published, what it cost, and what only the team may know."""
+    """Return lines about the publication, its price, and facts for the team alone."""
     from privacy.accounting import level_text, price_text  # loaded already by what was published
 
     key = "" if shares.terms.publication is None else f"publication {shares.terms.publication}, "
@@ -293,7 +295,7 @@ def _published_sentences(shares: SetShares, folder: Path) -> list[str]:
 
 
 def _names_of(table: MultiLabels, found: MultiLabelConsensus, task: int) -> list[str]:
-    """The chosen classes of a task, by name."""
+    """Return the chosen classes of a task, by name."""
     return [str(table.classes[one]) for one in found.classes_of(task)]
 
 
@@ -311,7 +313,7 @@ def _task_rows(
 
 
 def _least_sure(chance: list[float]) -> float:
-    """The smallest probability that a decision on a class is right; 1 where nobody gave one."""
+    """Return the smallest probability that a decision on a class is right; 1 where nobody gave one."""
     return min((max(one, 1 - one) for one in chance), default=1.0)
 
 
@@ -357,7 +359,7 @@ def _class_rows(
 def _worker_rows(
     table: MultiLabels, found: MultiLabelConsensus
 ) -> tuple[list[str], list[list[str]]]:
-    """Return a header and a row per worker, by how far her word depends on what holds."""
+    """Return a header and a row per worker, by how far her answers depend on the truth."""
     import numpy as np  # `--help` need not load it
 
     answers = np.bincount(table.worker, minlength=table.n_workers)
@@ -375,7 +377,7 @@ def _worker_rows(
 
 
 def _groups_who_copy(table: MultiLabels) -> Int64[np.ndarray, " workers"] | None:
-    """Return the group of each worker who does not answer on her own, -1 for others; None if all do."""
+    """Return the group of each dependent worker, -1 for others; None if all are independent."""
     from quality import dependent_groups, yes_no_labels  # these load numba
 
     found = dependent_groups(yes_no_labels(table))
@@ -388,7 +390,7 @@ def _sentences(
     groups: Int64[np.ndarray, " workers"] | None,
     nothing: str | None,
 ) -> list[str]:
-    """Return what else an owner should know of the answers."""
+    """Return further findings about the answers, as lines."""
     from flows.proposal import NOTHING  # loads DuckDB
     from quality import set_alpha  # loads numba
 
@@ -432,7 +434,7 @@ def _sentences(
 
 
 def _as_json(table: MultiLabels, found: MultiLabelConsensus) -> dict[str, Any]:
-    """All of it as one object."""
+    """Return all results as one object for JSON."""
     from quality import set_alpha  # loads numba
 
     bounds = zip(found.start[:-1].tolist(), found.start[1:].tolist(), strict=True)

@@ -173,7 +173,7 @@ def _asked(
 
 
 def _published_sentences(shares: WinShares, folder: Path) -> list[str]:
-    """Return lines about what was published, what it cost, and what only the team may know."""
+    """Return lines about the publication, its price, and facts for the team alone."""
     from privacy.accounting import level_text, price_text  # loaded already by what was published
 
     key = "" if shares.terms.publication is None else f"publication {shares.terms.publication}, "
@@ -211,7 +211,7 @@ def _item_rows(
 
 
 def _worker_rows(table: Comparisons, found: CrowdBradleyTerry) -> tuple[list[str], list[list[str]]]:
-    """Return a header and a row per worker, by what an answer of hers says."""
+    """Return a header and a row per worker, by the information in an answer of hers."""
     import numpy as np  # `--help` need not load it
 
     given = np.diff(table.worker_start)
@@ -273,7 +273,7 @@ def _model_lines(found: CrowdBradleyTerry, pattern: str) -> list[str]:
 def _as_json(
     found: CrowdBradleyTerry, ranks: RankIntervals, pairs: NextPairs | None
 ) -> dict[str, Any]:
-    """All of it as one object."""
+    """Return all results as one object for JSON."""
     items = [
         {
             "item": str(found.items[i]),

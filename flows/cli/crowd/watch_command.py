@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -20,11 +20,13 @@ from flows.cli.root import (
     JSON_LISTS,
     SHOWN,
     Force,
+    Map,
     Quiet,
     app,
     console,
     mistakes,
     print_line,
+    reading_of_options,
     refuse_dropped,
     refuse_unwritten,
     show_rows,
@@ -67,6 +69,7 @@ def watch(
             help="column with the seconds that a label took [default: seconds, if there is one]"
         ),
     ] = None,
+    map_: Map = "",
     false_alarm: Annotated[
         float | None,
         typer.Option(
@@ -108,7 +111,8 @@ def watch(
             # with a state, a last row without an end of line waits for the next call, when it may have more
             to_end = once and state is None
             follow = _standard_input if labels == STANDARD_INPUT else partial(_file, to_end=to_end)
-            updates = follow(watcher, labels, seconds, ending, 0.0 if once else every)
+            names = Names(seconds, dict(reading_of_options(None, None, None, False, map_).columns))
+            updates = follow(watcher, labels, names, ending, 0.0 if once else every)
             _show_updates(watcher, updates, state, as_json=json_, live=not once)
             if state is not None:
                 watcher.save(state)
@@ -116,6 +120,13 @@ def watch(
                 _print_table(watcher)
             if written is not None:
                 write_table(watcher.consensus(), written)
+
+
+class Names(NamedTuple):
+    """What the columns of the labels are called: of the seconds, and of worker, task and label."""
+
+    seconds: str | None
+    columns: dict[str, str]
 
 
 class Ending:
@@ -140,7 +151,7 @@ class Ending:
         return self._asked
 
     def wait(self, seconds: float) -> bool:
-        """Return it as soon as it is asked for, or after so many seconds."""
+        """Return as soon as the end is asked for, or after so many seconds."""
         select.select([self._heard], [], [], seconds)
         return self._asked
 
@@ -152,7 +163,7 @@ class Ending:
 
 @contextmanager
 def _ended_by_signals() -> Iterator[Ending]:
-    """Yield what signals set that ask for the end; one that is ignored stays so, but SIGTERM."""
+    """Yield the switch that signals set; an ignored signal stays ignored, except SIGTERM."""
     ending, former = Ending(), {}
     for number in ENDING:
         if number == signal.SIGTERM or signal.getsignal(number) is not signal.SIG_IGN:
@@ -168,7 +179,7 @@ def _ended_by_signals() -> Iterator[Ending]:
 def _file(
     watcher: LabelWatcher,
     labels: Path,
-    seconds: str | None,
+    names: Names,
     ending: Ending,
     every: float,
     *,
@@ -177,7 +188,7 @@ def _file(
     """Yield what a file gains, until the end is asked for; with `every` 0 what is there now."""
     from flows.watching import read_new, reader_of  # numba, for this command only
 
-    tail, lines = reader_of(watcher, labels, seconds)
+    tail, lines = reader_of(watcher, labels, names.seconds, names.columns)
     while not ending.is_set():
         rows = read_new(watcher, tail, lines, to_end=to_end)
         if rows is not None:
@@ -187,12 +198,12 @@ def _file(
 
 
 def _standard_input(
-    watcher: LabelWatcher, _: Path, seconds: str | None, ending: Ending, every: float
+    watcher: LabelWatcher, _: Path, names: Names, ending: Ending, every: float
 ) -> Iterator[LabelRows]:
     """Yield what comes on standard input, until it or the user ends; at most one piece in `every` seconds."""
     from flows.watching import LabelLines  # numba, for this command only
 
-    lines = LabelLines("standard input", seconds=seconds)
+    lines = LabelLines("standard input", seconds=names.seconds, columns=names.columns)
     read, held, due = _reader(sys.stdin.buffer), b"", 0.0
     while not ending.is_set():
         data = read()
@@ -212,7 +223,7 @@ def _standard_input(
 
 
 def _reader(stream: object) -> Callable[[], bytes | None]:
-    """Return a function that reads what is there, None after a moment without any, b"" at the end."""
+    """Return a function that reads the bytes there, None after a moment without any, b"" at the end."""
     try:
         number = stream.fileno()  # type: ignore[attr-defined]
     except OSError:  # no file of the system, as under a test
@@ -233,7 +244,7 @@ def _show_updates(
     as_json: bool,
     live: bool,
 ) -> None:
-    """Take in what comes, show it as it is asked for, and save it now and then."""
+    """Take in new rows, show them as the options ask, and save the state now and then."""
     screen = console()
     saved = time.monotonic()
     if as_json:
@@ -279,7 +290,7 @@ def _print_json(watcher: LabelWatcher, alarms: list[Alarm]) -> None:
 
 
 def _table(watcher: LabelWatcher) -> Table:
-    """The first rows as a table that is drawn again and again."""
+    """Return the first rows as a table that is redrawn."""
     from rich.table import Table  # for a terminal only
     from rich.text import Text
 

@@ -106,7 +106,7 @@ def _run_facts(one: ListedRun) -> RunFacts:
 
 
 class Finding(NamedTuple):
-    """What was looked at, whether it is sound, and what there is."""
+    """One check: its subject, whether it is sound, and the finding."""
 
     what: str
     sound: bool

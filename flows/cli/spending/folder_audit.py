@@ -88,32 +88,32 @@ OTHER = {"a": "b", "b": "a"}
 
 
 def _one_label(labels: Rows, tasks: Rows, gold: Rows) -> None:
-    """Everybody gives the first task the other class, and its truth is another as well."""
+    """Change all labels of the first task, and its truth."""
     _one_task(labels, tasks, gold)
     gold[0][1] = OTHER[gold[0][1]]
 
 
 def _one_row(labels: Rows, tasks: Rows, gold: Rows) -> None:
-    """The first task's label, its truth, and its features."""
+    """Change the first task's labels, its truth, and its features."""
     _one_label(labels, tasks, gold)
     tasks[0][2] = FAR
 
 
 def _one_task(labels: Rows, tasks: Rows, gold: Rows) -> None:
-    """All answers to the first task."""
+    """Change all labels of the first task."""
     for row in labels:
         if row[1] == "t00":
             row[2] = OTHER[row[2]]
 
 
 def _one_answer(labels: Rows, tasks: Rows, gold: Rows) -> None:
-    """One of two who agreed on the first task says otherwise, which decides it."""
+    """Change one of two equal labels of the first task, so that its consensus changes."""
     row = next(row for row in labels if row[1:] == ["t00", "a"])
     row[2] = "b"
 
 
 def _one_subject(labels: Rows, tasks: Rows, gold: Rows) -> None:
-    """The labels, truth and features of all of one subject's tasks."""
+    """Change the labels, truth and features of all tasks of one subject."""
     for row in labels:
         if row[1] in ("t00", "t01"):
             row[2] = OTHER[row[2]]
@@ -284,7 +284,7 @@ def unlike_files(unit: Unit, times: int) -> tuple[str, ...]:
 
 
 def _published_stages() -> tuple[list[Stage], list[Stage]]:
-    """The stages that spend, and those between them."""
+    """Return the stages that spend, and those between them."""
     held = [number for number, stage in enumerate(STAGES) if stage.holds_ledger]
     among = STAGES[held[0] : held[-1] + 1]
     return [one for one in among if one.holds_ledger], [
@@ -294,7 +294,7 @@ def _published_stages() -> tuple[list[Stage], list[Stage]]:
 
 @contextmanager
 def _campaign(unit: Unit, *, changed: bool, place: Path | None = None) -> Iterator[Run]:
-    """A run of the small campaign, or of its neighbour, up to where it spends."""
+    """Yield a run of the small campaign, or of its neighbour, up to the first stage that spends."""
     with tempfile.TemporaryDirectory(dir=place or _memory()) as folder:
         run = open_run(_write_campaign(unit, Path(folder), changed=changed))
         for stage in STAGES:
@@ -353,7 +353,7 @@ def _write_campaign(unit: Unit, folder: Path, *, changed: bool) -> Settings:
 
 
 def _labels_tasks_and_gold() -> tuple[Rows, Rows, Rows]:
-    """Three labelled groups with ever more of class b, one without labels; the first task is split.
+    """Return three labelled groups with ever more of class b, and one without; the first task is split.
 
     Every other labelled task and the second have gold, which says b for the first.
     """

@@ -98,7 +98,7 @@ def gold(
 
 
 def _tasks(settings: Settings) -> tuple[list[str], list[str], tuple[str, ...]]:
-    """Names of the labelled tasks, and of those that have gold; how tables were read that are not plain."""
+    """Return the labelled tasks, those that have gold, and how tables were read that are not plain."""
     from flows.tables import open_sources, read_gold, read_labels  # DuckDB, for this command only
 
     gold = None if settings.input.gold_sampling == "chosen" else settings.input.gold
@@ -119,7 +119,7 @@ def _tasks(settings: Settings) -> tuple[list[str], list[str], tuple[str, ...]]:
 
 
 def _drawn(settings: Settings, tasks: list[str], known: list[str], n_gold: int | None) -> list[str]:
-    """The tasks to label: as many as are missing, at random among those without gold."""
+    """Return the tasks to label: as many as are missing, at random among those without gold."""
     import numpy as np  # `--help` need not load it
 
     without = sorted(set(tasks) - set(known))

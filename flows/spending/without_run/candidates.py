@@ -109,7 +109,8 @@ def ask_candidates(
     ------
     SettingsError
         If the campaign has another holdout or other terms, or should have begun and has not; if the holdout
-        shares examples with another campaign's, the campaign's name is blank, or a term is out of range.
+        shares examples with another campaign's, the campaign's name is blank, a term is out of range, or a
+        candidate's scores are not as `CandidateScores` says.
     LedgerError, BudgetError
         As `Ledger.interact_all`; nothing is answered then.
     """
@@ -124,6 +125,7 @@ def ask_candidates(
                 f"candidates must have one holdout, got other examples for {one.name!r} than for "
                 f"{first.name!r}"
             )
+        _check_scores(one)
     n = len(first.holdout_examples)
     ledger = open_state(state)
     marks = _marks(first.holdout_examples, terms.score)
@@ -154,8 +156,23 @@ def ask_candidates(
     )
 
 
+def _check_scores(one: CandidateScores) -> None:
+    """Raise SettingsError for what the gate would refuse once it was paid; no holdout score is looked at."""
+    means = one.development
+    if not (means.ndim == 1 and means.size >= 1 and ((means >= 0) & (means <= 1)).all()):
+        raise SettingsError(
+            f"development scores must be one number in [0, 1] or more, and those of {one.name!r} are not"
+        )
+    n = len(one.holdout_examples)
+    if not (one.holdout.shape == (n,) and one.holdout.dtype.kind in "biuf"):
+        raise SettingsError(
+            f"holdout scores must be one number for each of {n:,} examples, and those of {one.name!r} are "
+            f"{one.holdout.dtype} of shape {one.holdout.shape}"
+        )
+
+
 def _question(one: CandidateScores) -> Question:
-    """The question's name is public: the candidate's, with a digest of its development scores."""
+    """Return the question, whose name is public: the candidate's, with a digest of its development scores."""
     return Question(
         f"{one.name}, development {one.development_digest}",
         {

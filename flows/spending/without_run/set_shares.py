@@ -148,7 +148,8 @@ def publish_set_shares(
     ------
     SettingsError
         If the campaign has no budget and none is given, has another, or should have begun and has not;
-        if a term is out of its range, or price and level give no interval.
+        if a term is out of its range, or price and level give no interval; if there is no task, or classes
+        are not different names, one for each column.
     BudgetError
         If what is left does not cover the price; nothing is spent or drawn then.
     LedgerError, UnitError
@@ -167,6 +168,14 @@ def publish_set_shares(
         raise SettingsError(
             f"--max-labels must be from 1 to the number of classes, {len(classes)}, got {max_labels}"
         )
+    if not len(tasks):
+        raise SettingsError("there must be a task with its classes, got none; nothing was spent")
+    if probability.shape[1:] != (len(set(classes)),) or len(set(classes)) != len(classes):
+        raise SettingsError(
+            f"classes must be different names, one for each column, got {len(classes)} names for a table of "
+            f"shape {probability.shape}; nothing was spent"
+        )
+    groups = np.asarray(groups).astype(np.str_)  # as the record of groups keeps them
     law, half_width = noise_of(terms, len(classes) + 1, l1=ONE_TASK * max_labels)
     chosen = bounded_labels(probability, threshold=threshold, max_labels=max_labels)
     names, code = np.unique(groups, return_inverse=True)
@@ -214,7 +223,7 @@ def _in_growing_partition(
     groups: Shaped[np.ndarray, " tasks"],
     max_labels: int,
 ) -> tuple[Query, ...]:
-    """The same queries in the partition that grows as tasks join.
+    """Return the same queries in the partition that grows as tasks join.
 
     With a ledger on a server, where state folders may be several, each assignment is its own partition.
     """

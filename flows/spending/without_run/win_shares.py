@@ -36,6 +36,7 @@ UNIT = Unit.ANSWER
 HALF = 0.5  # of a comparison, in a half point
 MAX_LEVEL = 0.9995  # of rank intervals, which are made of 2,000 draws
 SEED = 0  # of the draws behind rank intervals: the same points give the same page
+MAX_ITEMS = 5_000  # scores and ranks hold matrices of every two items
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,7 +129,8 @@ def publish_win_shares(state: Path, comparisons: Comparisons, terms: Publication
     ------
     SettingsError
         If the campaign has no budget and none is given, has another, or should have begun and has not; if
-        a term is out of its range, or price and level give no interval.
+        a term is out of its range, or price and level give no interval; if there are more than 5,000 items,
+        or one of them was never compared.
     BudgetError
         If what is left does not cover the price; nothing is spent or drawn then.
     LedgerError, UnitError
@@ -144,10 +146,11 @@ def publish_win_shares(state: Path, comparisons: Comparisons, terms: Publication
     check_terms(terms)
     check_rank_level(terms.level)
     items = comparisons.items.astype(str)
-    met = _met(comparisons)
+    _check_items(comparisons, items)
+    pairs, times = _met(comparisons)
     publication = None
     if terms.publication is not None:
-        facts = {"items": items.tolist(), "met": met.astype(int).tolist()}
+        facts = {"items": items.tolist(), "pairs": pairs.tolist(), "times": times.tolist()}
         publication = Publication(terms.publication, "", json.dumps(facts))
     query = win_points(
         comparisons.left, comparisons.right, comparisons.outcome, n_items=len(items),
@@ -159,7 +162,9 @@ def publish_win_shares(state: Path, comparisons: Comparisons, terms: Publication
     release = ledger.release(LatticeLaplace(terms.epsilon), query)
     if release.facts:
         facts = json.loads(release.facts)
-        items, met = np.array(facts["items"]), np.array(facts["met"], dtype=np.float64)
+        items = np.array(facts["items"])
+        pairs, times = (np.array(facts[what], dtype=np.int64) for what in ("pairs", "times"))
+    met = _matrix(pairs, times, len(items))
     noisy, n = np.array(release.value, dtype=np.int64), met.sum(axis=1)
     law, half_width = noise_of(terms, len(items), l1=query.l1)  # of as many items as were published
     low, share, high = (
@@ -177,10 +182,36 @@ def publish_win_shares(state: Path, comparisons: Comparisons, terms: Publication
     )  # fmt: skip
 
 
-def _met(comparisons: Comparisons) -> Float64[np.ndarray, "items items"]:
-    """Return how often each pair of items was compared."""
+def _check_items(comparisons: Comparisons, items: np.ndarray) -> None:
+    """Raise SettingsError, before anything is paid, for items of which no share could be told."""
+    if not len(items) <= MAX_ITEMS:
+        raise SettingsError(
+            f"ranks hold a covariance of every two items, so there must be at most {MAX_ITEMS:,} of them, "
+            f"got {len(items):,}; nothing was spent"
+        )
+    compared = np.isin(np.arange(len(items)), [comparisons.left, comparisons.right])
+    if not compared.all():
+        raise SettingsError(
+            f"every item must be in a comparison, and {str(items[~compared][0])!r} is in none; nothing was "
+            "spent"
+        )
+
+
+def _met(
+    comparisons: Comparisons,
+) -> tuple[Int64[np.ndarray, "pairs 2"], Int64[np.ndarray, " pairs"]]:
+    """Return the pairs of items that were compared, the lower code first, and how often."""
     n_items = len(comparisons.items)
+    both = np.sort(np.stack([comparisons.left, comparisons.right]).astype(np.int64), axis=0)
+    code, times = np.unique(both[0] * n_items + both[1], return_counts=True)
+    return np.stack(np.divmod(code, n_items), axis=1), times.astype(np.int64)
+
+
+def _matrix(
+    pairs: Int64[np.ndarray, "pairs 2"], times: Int64[np.ndarray, " pairs"], n_items: int
+) -> Float64[np.ndarray, "items items"]:
+    """Return how often each pair of items was compared, both ways round."""
     met = np.zeros((n_items, n_items))
-    np.add.at(met, (comparisons.left, comparisons.right), 1.0)
-    both: np.ndarray = met + met.T
-    return both
+    low, high = pairs.T
+    met[low, high] = met[high, low] = times
+    return met

@@ -1,8 +1,8 @@
 """The labels of a campaign, whole in memory or cut into shards, and the questions that stages ask of them.
 
-`open_labels` is where the two part ways: a stage asks the same of both and does not see which it has.
+`open_labels` opens either: a stage asks both the same questions and does not see which it has.
 Results are the same up to the rounding of sums in another order, but for the pool `auto`, which lacks one
-candidate on shards. What needs the whole table of labels is left out where the shards hold more than
+candidate on shards. Results that need the whole table of labels are left out where the shards hold more than
 `engine.whole_labels`.
 """
 
@@ -29,7 +29,7 @@ __all__ = ["CampaignLabels", "WorkerLabels", "open_answers", "open_labels"]
 
 
 class WorkerLabels(Protocol):
-    """What is asked of a campaign's labels to judge the workers."""
+    """The questions about a campaign's labels that judge the workers."""
 
     @property
     def crowd(self) -> Crowd:
@@ -50,20 +50,20 @@ class WorkerLabels(Protocol):
         """Put together what labels, filter, consensus and gold say about each worker."""
 
     def whole(self) -> CrowdLabels | None:
-        """The whole table of labels; None if there are more than the settings allow, or none but sets."""
+        """Return the whole label table; None if it has more labels than the settings allow, or sets alone."""
 
 
 class CampaignLabels(WorkerLabels, Protocol):
-    """What stages ask of a campaign's labels."""
+    """The questions of stages about a campaign's labels."""
 
     def aggregate(self, keep: Bool[np.ndarray, " workers"], groups: Groups) -> Aggregated:
         """Find one label per task from the labels of the workers kept, one vote for each group."""
 
     def unfiltered(self, groups: Groups) -> dict[str, Int[np.ndarray, " tasks"]]:
-        """Consensus labels from all workers: by the settings' aggregator, and by majority vote."""
+        """Return consensus labels from all workers: by the settings' aggregator, and by majority vote."""
 
     def few_at_hand(self, keep: Bool[np.ndarray, " workers"]) -> FewAtHand:
-        """The kept workers' labels of some tasks, for a plan that chooses among these."""
+        """Return the kept workers' labels of some tasks, for a plan that chooses among these."""
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """A campaign's answers where each is a set of classes: filter, worker report, agreement and consensus.
 
-What works on labels works on sets by one recoding: each class of each task that somebody gave is a question,
+Functions of labels work on sets by one recoding: each class of each task that a worker gave is a question,
 whose answers are yes and no. Penalties, reputation, groups and agreement class by class are of these
 questions; the filter by a rate, the consensus and agreement of whole sets know the sets.
 """
@@ -113,7 +113,7 @@ class SetLabels:
         return Judged(report, alpha, alpha_kept, answers.n_answers - kept.n_answers, None)
 
     def whole(self) -> CrowdLabels | None:
-        """No table of labels: the answers are sets."""
+        """Return None: the answers are sets, of which there is no label table."""
 
     def _gold(self) -> np.ndarray:
         """Return 1 for a question whose class is known to hold, 0 for one where it does not, else -1."""

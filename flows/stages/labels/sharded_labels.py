@@ -99,7 +99,7 @@ class Rule(NamedTuple):
     auto: AutoByShards | None = None
 
     def over(self, engine: Engine) -> Float[np.ndarray, "tasks classes"]:
-        """The posterior of every task."""
+        """Return the posterior of every task."""
         return np.concatenate(engine.map(self.posterior, self.parameters))
 
 
@@ -213,13 +213,13 @@ class ShardedLabels:
         )
 
     def unfiltered(self, groups: Groups) -> dict[str, Int[np.ndarray, " tasks"]]:
-        """Consensus labels from all workers: by the settings' aggregator, and by majority vote."""
+        """Return consensus labels from all workers: by the settings' aggregator, and by majority vote."""
         of_all = self._rule(self.engine, groups, UNFILTERED_FITS)
         rules = {"unfiltered": of_all, "majority_vote": MAJORITY}
         return {name: decide(rule.over(self.engine))[0] for name, rule in rules.items()}
 
     def whole(self) -> CrowdLabels | None:
-        """The whole table of labels, or None if there are more than the settings allow."""
+        """Return the whole table of labels, or None if there are more than the settings allow."""
         if self.shards.n_labels > self.chosen.whole_labels:
             return None
         if not self._joined:
@@ -227,7 +227,7 @@ class ShardedLabels:
         return self._joined[0]
 
     def few_at_hand(self, keep: Bool[np.ndarray, " workers"]) -> FewAtHand:
-        """The kept workers' labels of some tasks: each shard gives those that it has."""
+        """Return the kept workers' labels of some tasks: each shard gives those that it has."""
         kept, names = self.engine.keep_workers(keep), self.crowd.labels
         (n_labels,) = kept.add_up(_labels_of_workers, None)
 
@@ -238,7 +238,7 @@ class ShardedLabels:
         return FewAtHand(names, n_labels, of_tasks)
 
     def _alphas(self, keep: Bool[np.ndarray, " workers"], removed: int) -> tuple[Alpha, ...]:
-        """Alpha with its interval, of all labels and, if some were removed, of the others."""
+        """Return alpha with its interval, of all labels and, if some were removed, of the others."""
         self.run.waits_for("agreement and its intervals, over shards")
         metric: Literal["nominal", "ordinal"]
         metric = "ordinal" if self.run.settings.input.order else "nominal"
@@ -250,7 +250,7 @@ class ShardedLabels:
         return None if whole is None else whole.keep_workers(keep)
 
     def _ungrouped(self, engine: Engine, groups: Groups) -> Int[np.ndarray, " tasks"] | None:
-        """The consensus labels if the members of groups had one vote each."""
+        """Return the consensus labels if the members of groups had one vote each."""
         if groups is None:
             return None
         return decide(self._rule(engine, None, None).over(engine))[0]
@@ -258,7 +258,7 @@ class ShardedLabels:
     def _rule(
         self, engine: Engine, groups: Groups, name: str | None, start: EMStart | None = None
     ) -> Rule:
-        """The consensus of an engine's labels, each group voting once."""
+        """Return the consensus of an engine's labels, each group voting once."""
         if groups is None:
             return self._plain_rule(engine, name, start)
         plain = self._plain_rule(engine.merge_workers(groups), name, start)
@@ -266,10 +266,10 @@ class ShardedLabels:
         return plain._replace(posterior=posterior_of_groups, parameters=weighed)
 
     def _plain_rule(self, engine: Engine, name: str | None, start: EMStart | None) -> Rule:
-        """The consensus of an engine's labels; a fit goes on from where its file says it stood.
+        """Return the consensus of an engine's labels; a fit goes on from its checkpoint.
 
         A fit that has no file yet starts from `start`, which is in the order of the table's codes. Files are
-        in the folder of that name; without one there is none.
+        in the folder `name`; with None no file is written.
         """
         chosen = self.run.settings.consensus
         aggregator = chosen.named(sharded=True)
@@ -288,7 +288,7 @@ class ShardedLabels:
         return Rule(*self._fitted(of, name, aggregator))
 
     def _pool_rule(self, engine: Engine, name: str | None) -> Rule:
-        """The pool of candidates; each fit has a file of its own, by candidate and fold held out."""
+        """Return the pool of candidates; each fit has a file of its own, by candidate and fold held out."""
 
         def fitted(
             part: Engine, candidate: str, fold: int, *, at_first: bool, begun: EMFit | None
@@ -307,7 +307,7 @@ class ShardedLabels:
         what: str,
         begun: EMFit | None = None,
     ) -> ShardFit:
-        """Fit from where the file says that a fit stood, and write it down every few iterations.
+        """Fit from the checkpoint in the file, and write a checkpoint every few iterations.
 
         Without a file it goes on from what another fit has `begun`.
         """
@@ -338,7 +338,7 @@ class ShardedLabels:
         posterior: Float[np.ndarray, "tasks classes"],
         groups: Groups,
     ) -> tuple[Consensus, Consensus]:
-        """The result that the aggregator gives of a whole table, and the one result behind it."""
+        """Return the result that the aggregator gives of a whole table, and the one result behind it."""
         name = self.run.settings.consensus.named(sharded=True)
         if rule.auto is None:
             result = _result_of(name, rule.fit, posterior, groups)
@@ -350,7 +350,7 @@ class ShardedLabels:
         return auto_result(rule.auto, merged, posterior, fitted, groups), fitted
 
     def _shared_loads(self, sums: CrowdSums) -> dict[str, np.ndarray]:
-        """Each worker's load in an optimal sharing out of all label nodes; empty if these are too many."""
+        """Return each worker's load in the optimal semi-matching; empty if there are too many label nodes."""
         if sums.n_conflict.sum() > self.chosen.whole_conflicts:
             return {}
         self.run.waits_for("hard penalties")
@@ -362,7 +362,7 @@ class ShardedLabels:
     def _report(
         self, filtered: Filtered | FilteredDishonest, sums: CrowdSums, shared: dict[str, np.ndarray]
     ) -> WorkerReport:
-        """The numbers about each worker; zeros for loads that were not worked out."""
+        """Return the numbers about each worker; loads that were not computed are 0."""
         n_workers = self.crowd.labels.n_workers
         numbers = {
             "n_labels": sums.n_labels,
@@ -380,7 +380,7 @@ class ShardedLabels:
     def _tasks(
         self, keep: Bool[np.ndarray, " workers"], posterior: Float[np.ndarray, "tasks classes"]
     ) -> TaskReport:
-        """Return what the kept labels and the consensus say about each task, put together shard by shard."""
+        """Return the report on each task from the kept labels and the consensus, built shard by shard."""
         labels, whole = self.crowd.labels, dict[str, np.ndarray]()
         for number in range(len(self.shards.paths)):
             shard = load_shard(self.shards, number).keep_workers(keep)
@@ -398,9 +398,10 @@ class ShardedLabels:
 
 
 def _fits_of(keep: Bool[np.ndarray, " workers"]) -> str:
-    """The folder of the fits to these workers' labels.
+    """Return the folder of the fits to these workers' labels.
 
-    The consensus may leave out models that are judged, so that their number tells the two tables apart.
+    The consensus may leave out models that are judged, so the number of workers distinguishes the two
+    tables.
     """
     return f"{KEPT_FITS}/{np.count_nonzero(keep)}"
 
@@ -411,7 +412,7 @@ def _result_of(
     posterior: Float[np.ndarray, "tasks classes"],
     groups: Groups,
 ) -> Consensus:
-    """The result of one aggregator."""
+    """Return the result of one aggregator."""
     label, tied = decide(posterior)
     if fit is None:
         kind = MajorityVote if aggregator == "majority_vote" else WeightedMajority
@@ -433,7 +434,7 @@ def _labels_of_workers(shard: LabelShard, _: object) -> Sums:
 
 
 def _rows_of_tasks(shard: LabelShard, tasks: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Workers, tasks and classes of the labels of these tasks."""
+    """Return workers, tasks and classes of the labels of these tasks."""
     here = np.isin(np.arange(shard.first_task, shard.first_task + shard.n_tasks), tasks)
     n_labels = np.diff(shard.task_start)
     rows = np.repeat(here, n_labels)
@@ -442,7 +443,7 @@ def _rows_of_tasks(shard: LabelShard, tasks: np.ndarray) -> tuple[np.ndarray, ..
 
 
 def _scarce_of_shard(shard: LabelShard, about: tuple[np.ndarray, np.ndarray, int]) -> Scarce:
-    """Labels of members on tasks that need them, with the tasks' codes in the whole table."""
+    """Return labels of members on tasks that need them, with the tasks' codes in the whole table."""
     worker, task, n_left = scarce_rows(shard.worker, shard.task_start, *about)
     return worker, shard.first_task + task, n_left
 

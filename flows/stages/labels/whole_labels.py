@@ -64,7 +64,7 @@ DENSE = 0.5  # of the tasks, that a worker has labelled on average: beyond it lo
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Judged:
-    """What the labels say about the workers.
+    """The evidence of the labels about the workers.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class Judged:
     kept
         The labels of the workers kept, or None if the whole table is too large.
     left_out
-        Names of the report's numbers that were not worked out.
+        Names of the report's numbers that were not computed.
     by_shards
         Alpha with its interval where the whole table is too large: of all labels, and of those kept if some
         were removed.
@@ -99,7 +99,8 @@ class Aggregated:
     Parameters
     ----------
     consensus, fitted
-        The consensus, and the one result behind it: another where the aggregator chose of several.
+        The consensus, and the result of one aggregator behind it: they differ where the aggregator chose
+        among several.
     tasks
         What the kept labels and the consensus say about each task.
     support
@@ -204,7 +205,7 @@ class WholeLabels:
         )
 
     def unfiltered(self, groups: Groups) -> dict[str, Int[np.ndarray, " tasks"]]:
-        """Consensus labels from all workers: by the settings' aggregator, and by majority vote."""
+        """Return consensus labels from all workers: by the settings' aggregator, and by majority vote."""
         labels = self.crowd.labels
         many = needs_names(labels)
         vote: AnyConsensus = majority_of_named(labels) if many else majority_vote(labels)
@@ -215,15 +216,15 @@ class WholeLabels:
         return {name: consensus.label for name, consensus in found.items()}
 
     def whole(self) -> CrowdLabels:
-        """The whole table of labels."""
+        """Return the whole table of labels."""
         return self.crowd.labels
 
     def few_at_hand(self, keep: Bool[np.ndarray, " workers"]) -> FewAtHand:
-        """The kept workers' labels of some tasks: they are all at hand."""
+        """Return the kept workers' labels of some tasks: all of them are in memory."""
         return FewAtHand.of(self.crowd.labels.keep_workers(keep))
 
     def _alpha(self, labels: CrowdLabels) -> float:
-        """Krippendorff's alpha, by how far labels are apart if classes are ordered; NaN if undefined."""
+        """Return Krippendorff's alpha, ordinal if classes are ordered; NaN if undefined."""
         if self.run.settings.input.order:
             return alpha_interval(labels, "ordinal").value
         return krippendorff_alpha(labels)
@@ -236,7 +237,7 @@ class WholeLabels:
         start: EMStart | None = None,
         progress: Progress | None = None,
     ) -> AnyConsensus:
-        """The consensus that the settings ask for; an earlier stage's if it is of the same inputs."""
+        """Return the consensus that the settings ask for; an earlier stage's if it is of the same inputs."""
         settings, gold = self.run.settings, self.crowd.gold_code()
         asked = f"{settings.believed!r} {settings.seed}"
         key = None if start is not None else _inputs_digest(labels, asked, gold, groups)
@@ -261,7 +262,7 @@ _RECENT: dict[bytes, AnyConsensus] = {}
 def _inputs_digest(
     labels: CrowdLabels, asked: str, gold: Int[np.ndarray, " tasks"], groups: Groups
 ) -> bytes:
-    """Return a digest of what a consensus depends on: codes, numbers of names, gold, groups and settings."""
+    """Return a digest of a consensus's inputs: codes, numbers of names, gold, groups and settings."""
     sizes = f"{asked} {labels!r} {groups is None}"
     digest = hashlib.sha256(sizes.encode())
     for part in (labels.worker, labels.task, labels.label, gold, groups):
@@ -330,7 +331,7 @@ def rate_of(chosen: FilterSettings) -> float | None:
 
 
 def _refuse_dense(labels: CrowdLabels) -> None:
-    """Raise SettingsError for a table in which hard penalties say nothing of anybody."""
+    """Raise SettingsError for a table in which hard penalties carry no information."""
     share = labels.n_labels / (labels.n_workers * labels.n_tasks)
     if share > DENSE:
         raise SettingsError(

@@ -61,7 +61,7 @@ def worker_rows(
 def _kinds_of_workers(
     run: Run, labels: CrowdLabels, posterior: Float[np.ndarray, "tasks classes"]
 ) -> dict[str, Any]:
-    """The archetypes of the workers with labels enough, and what each is like."""
+    """Return the archetypes of the workers with labels enough, each with its description."""
     n_given = np.diff(labels.worker_start)
     judged = np.flatnonzero(n_given >= MIN_LABELS)
     if len(judged) < MIN_WORKERS:
@@ -102,7 +102,7 @@ def _strata(
     posterior: Float[np.ndarray, "tasks classes"],
     confidence: Float[np.ndarray, " tasks"],
 ) -> dict[str, Any]:
-    """The strata of the labelled tasks by their features, and how the crowd does on each."""
+    """Return the strata of the labelled tasks by their features, and how the crowd does on each."""
     if crowd.tasks is None or not crowd.tasks.feature_names:
         return {"why_not": "the tasks have no features"}
     if labels.n_tasks < MIN_TASKS:
@@ -135,7 +135,7 @@ def _strata(
 def _cells(
     rows: Float[np.ndarray, "points columns"], seed: int
 ) -> tuple[dict[str, Any], Int[np.ndarray, " points"]]:
-    """The evidence for each number of cells, the risk of the one chosen, and the cell of each point."""
+    """Return the evidence for each number of cells, the chosen one's risk, and the cell of each point."""
     from learners import PairwiseRiskClustering  # scikit-learn, where structure is asked for alone
 
     fitted = PairwiseRiskClustering("auto", k_max=MOST, random_state=seed).fit(rows)

@@ -1,8 +1,8 @@
-"""Class ratios of the groups that nobody labelled, from published proportions and features alone.
+"""Class ratios of the unlabelled groups, from published proportions and features alone.
 
-Features in memory are worked on whole, by the method that predicts the labelled groups best, up to
-`WHOLE_ROWS` of them, beyond which every method takes minutes; more are worked on by kernel mean matching, and
-of more than `MAX_ROWS` an even part is looked at, whose chance is part of the intervals. Features in a
+Up to `WHOLE_ROWS` rows in memory the method is the one that predicts the labelled groups best. Beyond, every
+method takes minutes, and kernel mean matching is used. Of more than `MAX_ROWS` rows an even part is used,
+whose sampling error is part of the intervals. Features in a
 folder are streamed a block at a time, here or by Dask, by kernel mean matching.
 """
 
@@ -48,7 +48,7 @@ def estimate_ratios(run: Run) -> str:
     with _learner(run, crowd) as learn:
         try:
             found, sizes = learn(published)
-        except ValueError as error:  # groups that cannot tell the classes apart, or one without
+        except ValueError as error:  # groups that do not separate the classes, or one without
             return run.skip("class_ratios.json", str(error))  # two tasks: public facts, as they are
     return _write_ratios(run, crowd, published, found, sizes)
 
@@ -61,13 +61,13 @@ def ratios_verdict(found: dict[str, Any]) -> str:
 
 
 def why_no_features(crowd: Crowd) -> str | None:
-    """Why nothing can be learned from features, or None."""
+    """Return why nothing can be learned from features, or None."""
     has_none = crowd.tasks is None or not crowd.tasks.feature_names
     return "there are no task features" if has_none else None
 
 
 def why_internal(settings: Settings) -> str | None:
-    """Why class ratios, which read features in the clear, must not be shown under these settings, or None."""
+    """Return why class ratios, which read features in the clear, must not be shown, or None."""
     if settings.privacy is not None and settings.privacy.unit.protects_features:
         return (
             f"the unit '{settings.privacy.unit}' protects the features, which were read in the clear "
@@ -91,7 +91,7 @@ class Published:
     corrected: bool = False
 
     def known(self) -> dict[str, Any]:
-        """Return what a learner takes by name."""
+        """Return the keyword arguments of a learner."""
         return {"noise": self.noise, "level": self.level, "classes": self.classes}
 
     def noise_of_parts(
@@ -106,7 +106,7 @@ class Published:
 
 
 def published_in(run: Run, crowd: Crowd) -> Published | str:
-    """The run's published proportions and their noise, or why there are no class ratios."""
+    """Return the run's published proportions and their noise, or why there are no class ratios."""
     unlabelled = np.setdiff1d(np.arange(crowd.group_names.size), crowd.label_group())
     privacy, why_not = run.settings.privacy, why_no_release(run.settings)
     why_not = why_not or run.read_json("proportions.json").get("skipped") or why_no_features(crowd)
@@ -139,7 +139,7 @@ def published_in(run: Run, crowd: Crowd) -> Published | str:
 def _why_too_small(
     crowd: Crowd, published: Sequence[str], unlabelled: Int[np.ndarray, " groups"]
 ) -> str | None:
-    """Return which group has too few tasks to have a spread of features, or None; sizes are public."""
+    """Return which group has too few tasks for a spread of features, or None; sizes are public."""
     names = crowd.group_names
     for what, group, codes in (
         ("labelled task", crowd.label_group(), np.searchsorted(names, published)),
@@ -158,7 +158,7 @@ def _why_too_small(
 def _noise(
     run: Run, privacy: PrivacySettings, n_classes: int
 ) -> Float[np.ndarray, "... classes classes"]:
-    """Covariance of the noise on each group's counts, which a year adds up over cohorts."""
+    """Return the covariance of the noise on each group's counts, which a year adds up over cohorts."""
     variances = run.read_json("proportions.json")["noise"].get("variances")
     if variances is None:
         return count_noise(privacy, n_classes).projected
@@ -167,7 +167,7 @@ def _noise(
 
 
 def _corrected(run: Run, published: Published, size: Float[np.ndarray, " bags"]) -> Published:
-    """The shares corrected by what gold tells of the consensus in all groups, if the run released that."""
+    """Return the shares corrected by gold of all groups, if the run released a correction."""
     facts = run.read_json("corrected_shares.json")
     if "skipped" in facts:
         return published
@@ -293,7 +293,7 @@ def _write_ratios(
 
 
 def _band(found: ClassRatio) -> CumulativeShares:
-    """The cumulative ratios of ordered classes; without a band where a ratio has no interval."""
+    """Return the cumulative ratios of ordered classes; without a band where a ratio has no interval."""
     unknown = np.full((found.ratio.size - 1, 2), np.nan)
     return cumulative_band(found.ratio, *(unknown if found.at_most is None else found.at_most).T)
 

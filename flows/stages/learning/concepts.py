@@ -23,7 +23,7 @@ __all__ = ["map_concepts"]
 
 MIN_TEXTS = 20  # tasks with words
 MAX_WORDS = 5000  # of the vocabulary, the most frequent
-OFTEN = 0.5  # a word in a larger share of the tasks says nothing of what they are about
+OFTEN = 0.5  # a word in a larger share of the tasks does not distinguish them
 N_WORDS = 6  # shown of a concept
 SHOWN = 30  # concepts
 
@@ -95,7 +95,7 @@ def map_concepts(
 def _facts(
     model: GraphLDA, vocabulary: np.ndarray, spread: Float[np.ndarray, "two tasks"], min_tasks: int
 ) -> dict[str, Any]:
-    """Concepts with tasks, the most tasks first; edges by place among those drawn; what no class names.
+    """Return concepts by number of tasks, edges among those drawn, and concepts that no class names.
 
     Every path visits the root, so its own tasks are those that go no further.
     """
@@ -132,7 +132,7 @@ def _facts(
     kept = ("name", "depth", "tasks", "is_new")
     drawn = [{key: one[key] for key in kept} for one in shown]
     for one, mark in zip(shown, drawn, strict=True):
-        if one["is_new"] and one["depth"] > 0:  # its words tell more than a number
+        if one["is_new"] and one["depth"] > 0:  # its words explain it better than a number
             mark["name"] = ", ".join(one["words"][:2])
     return {
         "concepts": shown,
@@ -148,6 +148,6 @@ def _facts(
 
 
 def _mean(values: Float[np.ndarray, " tasks"]) -> float | None:
-    """Mean of the tasks that have labels; None if none has."""
+    """Return the mean of the tasks that have labels; None if none has."""
     known = values[~np.isnan(values)]
     return float(known.mean()) if known.size else None

@@ -36,7 +36,7 @@ MAX_NAMED = 20
 def find_decision_images(
     run: Run, crowd: Crowd, label: Int[np.ndarray, " tasks"]
 ) -> dict[str, Any]:
-    """Return the patterns of these consensus labels and of gold by class, or say why there are none."""
+    """Return the patterns of these consensus labels and of gold by class, or the reason for none."""
     if crowd.tasks is None or not crowd.tasks.feature_names:
         return {"why_not": "the tasks have no features"}
     names, shape = crowd.tasks.feature_names, run.settings.report.image_shape
@@ -79,7 +79,7 @@ def _checked(n_rows: int) -> Bool[np.ndarray, " rows"]:
 
 
 def _why_flat(rows: Float[np.ndarray, "tasks features"]) -> str | None:
-    """Return why no line can be learned from these rows' features, or None; of no rows nothing is said."""
+    """Return why no line can be learned from these rows' features, or None; None without rows."""
     if not len(rows):
         return None
     with np.errstate(over="ignore", invalid="ignore"):
@@ -92,7 +92,7 @@ def _why_flat(rows: Float[np.ndarray, "tasks features"]) -> str | None:
 def _image(
     rows: Float[np.ndarray, "tasks features"], own: Bool[np.ndarray, " tasks"], drawn: bool
 ) -> dict[str, Any]:
-    """The crowd's pattern of one class against the others, its portraits, and what its line is worth."""
+    """Return the crowd's pattern of one class against the others, its portraits, and its accuracy."""
     from learners import DecisionImage  # scikit-learn, where images are asked for alone
 
     checked = _checked(len(rows))
@@ -121,7 +121,7 @@ def _beside_gold(
     truly: Bool[np.ndarray, " tasks"],
     rng: np.random.Generator,
 ) -> dict[str, Any]:
-    """Gold's pattern, and how alike the two images are; None where gold has too few tasks, or all alike."""
+    """Return gold's pattern, and the images' similarity; None where gold has too few tasks, or one class."""
     few = min(own.sum(), (~own).sum(), truly.sum(), (~truly).sum()) < MIN_TASKS
     if few or _why_flat(rows) is not None:
         return {"gold": None, "cosine": None, "ceiling": None, "n_gold": len(rows)}
@@ -150,7 +150,7 @@ def _keep_clearest(image: dict[str, Any], names: tuple[str, ...]) -> None:
 
 
 def _short(values: Float[np.ndarray, " features"]) -> list[float]:
-    """Numbers to four digits: pictures need no more."""
+    """Return numbers to four digits: pictures need no more."""
     return [float(f"{one:.4g}") for one in values]
 
 

@@ -133,7 +133,10 @@ def ask_holdout(run: Run) -> str:
     found = _gate_json(answer, n, release, learning, gate, question.name, trained)
     run.write_json("gate.json", found)
     standardize = run.settings.input.standardize
-    bounds = _bounds(answer, n, trained, learning, gate, model, standardize=standardize)
+    of_one = privacy.max_tasks_per_subject or 1
+    bounds = _bounds(
+        answer, n, trained, learning, gate, model, standardize=standardize, of_one=of_one
+    )
     best, listed = least(bounds), [asdict(bound) for bound in bounds]
     facts = {"level": gate.confidence, "bounds": listed, "least": best.name}
     run.write_json("bounds.json", facts)
@@ -187,7 +190,7 @@ def bound_verdict(found: dict[str, Any]) -> str:
 
 
 def _planned(run: Run, crowd: Crowd) -> tuple[PrivacySettings, ModelSettings] | None:
-    """The settings of a planned year's model, None where none is planned or nothing can be trained."""
+    """Return the settings of a planned year's model, None where none is planned or nothing can be trained."""
     privacy, model = run.settings.privacy, run.settings.model
     if privacy is None or model is None or privacy.planned_runs == 1:
         return None
@@ -197,7 +200,7 @@ def _planned(run: Run, crowd: Crowd) -> tuple[PrivacySettings, ModelSettings] | 
 
 
 def _prepared(run: Run, crowd: Crowd) -> tuple[Learning, PrivacySettings, ModelSettings] | str:
-    """The planned releases with their settings, or why there is no model."""
+    """Return the planned releases with their settings, or why there is no model."""
     privacy, model = run.settings.privacy, run.settings.model
     if model is None:
         return "the settings have no [model] section"
@@ -211,7 +214,7 @@ def _prepared(run: Run, crowd: Crowd) -> tuple[Learning, PrivacySettings, ModelS
 
 
 def _terms(learning: Learning, model: ModelSettings) -> dict[str, Any]:
-    """How the model was trained, and what each step of it costs."""
+    """Return how the model was trained, and the price of each step."""
     mechanism = learning.mechanism
     scored = mechanism.inner if isinstance(mechanism, GroupPrivacy) else mechanism
     training = scored.training if isinstance(scored, ScoredTraining) else None
@@ -244,7 +247,7 @@ def _gate_json(
     question: str,
     trained: dict[str, Any],
 ) -> dict[str, Any]:
-    """Return what the holdout answered; calls, refutations and price are those of all gates with its rows."""
+    """Return the holdout's answer; calls, refutations and price are those of all gates with its rows."""
     return {
         "threshold": learning.judge.threshold,
         "sigma": learning.judge.sigma,
@@ -275,8 +278,9 @@ def _bounds(
     model: ModelSettings,
     *,
     standardize: bool,
+    of_one: int,
 ) -> tuple[Bound, ...]:
-    """Every bound on the model's true error that these data allow, each with what it assumes.
+    """Return every bound on the model's true error that these data allow, each with its assumptions.
 
     That of private training is about the rows trained on, all of them: no features in the clear scaled them.
     """
@@ -288,6 +292,7 @@ def _bounds(
         int(rows.training.sum()),
         epsilon=float(sum(exact(part) for what, part in model.epsilons.items() if what != "score")),
         level=level,
+        rows=of_one,
     )
     pure = not (trained["delta_train"] or model.delta_components)
     bounds = (
@@ -296,9 +301,10 @@ def _bounds(
             int(rows.validation.sum()),
             level=level,
             n_candidates=max(1, len(trained["candidates"])),
+            rows=of_one,
         ),
-        agreeing_holdout_bound(answer, learning.judge, n=n, level=level),
-        private_holdout_bound(answer, learning.judge, n=n, level=level),
+        agreeing_holdout_bound(answer, learning.judge, n=n, level=level, rows=of_one),
+        private_holdout_bound(answer, learning.judge, n=n, level=level, rows=of_one),
         *((transfer,) if pure and not (trained["stale"] or standardize) else ()),
     )
     return known_scales(bounds) if standardize else bounds

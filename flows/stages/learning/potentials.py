@@ -1,4 +1,4 @@
-"""Whom to trust, from workers whom gold has checked: a potential of each worker's agreement with all others.
+"""A potential of each worker's agreement with all others, learned from workers whom gold has checked.
 
 Beside it stands the plain mean of that agreement, which needs no gold and is hard to beat: the potential is
 for reading, and removes nobody.
@@ -23,7 +23,7 @@ BOUND = 0.02  # on what one worker's agreement can decide
 def potential_table(
     labels: CrowdLabels | None, workers: np.ndarray, report: WorkerReport, least: int
 ) -> pa.Table:
-    """Every worker's mean agreement and potential, the lowest potential first.
+    """Return every worker's mean agreement and potential, the lowest potential first.
 
     Workers with `least` gold tasks or more teach: good are those who are right on gold at least as often as
     these workers are on average. The potential is null where they are fewer than four of either kind, and so
@@ -56,7 +56,7 @@ def _potential(
     known: Bool[np.ndarray, " workers"],
     good: Bool[np.ndarray, " workers"],
 ) -> Float[np.ndarray, " workers"]:
-    """Score of each worker; above 0 is like the good ones."""
+    """Return the score of each worker; above 0 is like the good ones."""
     from learners import PotentialSVC  # scikit-learn, where potentials are asked for alone
 
     machine = PotentialSVC("precomputed", formulation="box", C=BOUND)

@@ -1,9 +1,9 @@
 """Skill against carelessness: how often each worker is right on tasks of each ease.
 
-Where a task has gold, this is the truth; elsewhere what the other workers make of it is, as far as it can be
-believed: the worker's own label is taken out first, or her function would be about herself. The ease of
-a task is a named feature, or how far its features are from where the classes meet. How sure the others are is
-no measure of it: too few of them have seen a task, and carelessness then looks like a lack of skill.
+The truth of a task is its gold; elsewhere it is the belief from the other workers, with its uncertainty. The
+worker's own label is left out first, or her function would describe herself. The ease of a task is a named
+feature, or the distance of its features from the classes' boundary. The certainty of the others is no measure
+of ease: too few of them label a task, and carelessness would look like a lack of skill.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ MIN_LABELS = 40  # of a worker: of fewer, the function is all interval
 MAX_WORKERS = 2000  # those with most labels
 LEVELS, SURE_LEVELS = 8, 3  # cells of ease, and of certainty, that a worker's labels are counted in
 LEVEL = 0.9
-CARELESS = 0.05  # who lapses more often than this, at the interval's lower end, is careless
+CARELESS = 0.05  # a worker is careless if the lower end of her lapse rate is above this
 SHOWN = 20
 LEAST_SURE, MOST_SURE = 0.01, 1 - 1e-6
-BELIEVED = 20.0  # labels of gold tasks that count as much as what the others say of themselves
+BELIEVED = 20.0  # labels of gold tasks that weigh as much as the others' own belief
 
 
 def find_psychometrics(
@@ -42,8 +42,8 @@ def find_psychometrics(
 ) -> dict[str, Any]:
     """Fit a psychometric function to each worker with labels enough, and write them; or say why not.
 
-    `believed` is the consensus `posterior` with calibrated confidence; `alone` says who answers on her own:
-    what the others make of a task has heard the members of a group otherwise.
+    `believed` is the consensus `posterior` with calibrated confidence; `alone` marks independent workers: in
+    the belief about a task, members of a group count in another way.
     """
     axis = run.settings.report.psychometric
     if kept is None or not kept.n_labels:
@@ -75,10 +75,10 @@ def others_belief(
     believed: Float[np.ndarray, "tasks classes"],
     posterior: Float[np.ndarray, "tasks classes"],
 ) -> Float[np.ndarray, "labels classes"]:
-    """Return what the other workers make of the task of each label: its belief without that label.
+    """Return the belief about each label's task without that label.
 
-    A label multiplies the posterior by what its worker says to each class. What is believed is the posterior
-    flattened, on the whole by one exponent, so that the label is taken out to that power.
+    A label multiplies the posterior by its worker's P(label | class). The belief is the posterior flattened,
+    on the whole by one exponent, so the label is divided out to that power.
     """
     confusion = confusion_under(labels, posterior)
     whole, flat = (_margins(one) for one in (posterior, believed))
@@ -90,7 +90,7 @@ def others_belief(
 
 
 def _margins(belief: Float[np.ndarray, "tasks classes"]) -> Float[np.ndarray, " tasks"]:
-    """Log odds of the likeliest class."""
+    """Return log odds of the likeliest class."""
     return np.asarray(logit(np.clip(belief.max(axis=1), 0.5, 1 - 1e-9)))
 
 
@@ -100,10 +100,9 @@ def _certainty(
     known: Bool[np.ndarray, " labels"],
     right: Bool[np.ndarray, " labels"],
 ) -> Float[np.ndarray, " labels"]:
-    """How certain the truth of each label's task is: 1 by gold, elsewhere as gold tasks alike show it.
+    """Return the certainty of each label's truth: 1 by gold, elsewhere as similar gold tasks show it.
 
-    A guess that is sure on the whole errs more often on hard tasks. In a cell without gold it is
-    believed as it is.
+    A confident belief errs more often on hard tasks. In a cell without gold it stays as it is.
     """
     cell = _cells(ease, sure)
     n, hits, expected = (
@@ -117,7 +116,7 @@ def _certainty(
 def _ease(
     crowd: Crowd, axis: str, believed: Float[np.ndarray, "tasks classes"], seed: int
 ) -> Float[np.ndarray, " tasks"] | str:
-    """Return the ease of each task, or why there is none."""
+    """Return the ease of each task, or the reason for none."""
     names = () if crowd.tasks is None else crowd.tasks.feature_names
     if not names:
         return "the tasks have no features"
@@ -194,7 +193,7 @@ COLUMNS = ("threshold", "threshold_low", "threshold_high", "lapse", "lapse_low",
 def _cells(
     ease: Float[np.ndarray, " labels"], certainty: Float[np.ndarray, " labels"]
 ) -> Int[np.ndarray, " labels"]:
-    """Return the cell of each label: of like ease, and of like certainty."""
+    """Return the cell of each label, by ease and by certainty."""
     cell = np.searchsorted(np.quantile(ease, np.arange(1, LEVELS) / LEVELS), ease, side="right")
     guessed = certainty < 1
     if guessed.any():

@@ -1,12 +1,12 @@
 """Features of tasks, and answers of models, as one more voice in the consensus.
 
-Models err together, and a consensus that counts them as workers believes them. So where there are people
-enough to learn from, the consensus is theirs, and the models' answers are a feature.
+Models make common errors, which a consensus that counts them as workers follows. So where people have
+labelled enough tasks, the consensus is theirs, and the models' answers are a feature.
 A classifier learns the consensus from other tasks' features (`learners.cross_fitted_probabilities`); its
-probabilities are weighed by labels held out (`quality.join_voice`), and it learns anew from what both
-say. Tasks that no person has labelled teach it nothing; at the end it answers them, as sure of itself as the
-other tasks' calibrated confidence has taught it to be. Where the voice is heard, its tables name the labels
-that look wrong and tasks that came in twice.
+probabilities are weighed by labels held out (`quality.join_voice`), and it learns anew from the joint belief.
+Tasks that no person has labelled do not train it; at the end it answers them, with a confidence learned from
+the other tasks' calibrated confidence. Where the voice is heard, its tables name the labels that look wrong
+and duplicate tasks.
 
 Where models alone have answered, gold takes the people's part: it teaches how their answers are to be read.
 """
@@ -57,8 +57,8 @@ def models_beside(
 ) -> Int[np.ndarray, " models"]:
     """Return the codes of the models kept whose answers are to be a voice beside the people's labels.
 
-    None of them is where the settings speak against it, the table is too large to be held whole, people
-    have labelled too few tasks, or there are too many classes for a classifier.
+    There are none where the settings keep voices out, the table is too large to be held whole, people have
+    labelled too few tasks, or there are too many classes for a classifier.
     """
     if not run.settings.models_join or whole is None or needs_names(whole):
         return np.zeros(0, dtype=np.int64)
@@ -81,7 +81,7 @@ def beside_people(
 def of_models_alone(
     labels: CrowdLabels, models: Int[np.ndarray, " models"]
 ) -> Bool[np.ndarray, " tasks"]:
-    """Return which tasks have labels of models and of nobody else."""
+    """Return which tasks have labels of models alone."""
     of_model = np.isin(np.arange(labels.n_workers), models)[labels.worker]
     by_models = np.bincount(labels.task, of_model, labels.n_tasks)
     alone: np.ndarray = (by_models > 0) & (by_models == np.diff(labels.task_start))
@@ -116,7 +116,7 @@ def join_voices(
     groups: Groups,
     models: Int[np.ndarray, " models"],
 ) -> tuple[Aggregated, dict[str, Any] | None]:
-    """Join features of tasks, and models' answers, with the consensus; return it and what to say of them.
+    """Join features of tasks and models' answers with the consensus; return it and the facts of that.
 
     The second is None where there are neither or the settings ignore them.
     """
@@ -185,10 +185,10 @@ def voices_sentence(found: dict[str, Any] | None) -> str:
 def read_panel(
     run: Run, crowd: Crowd, found: Aggregated, groups: Groups
 ) -> tuple[Aggregated, dict[str, Any] | None]:
-    """Read the answers of models as gold teaches, where models alone have answered.
+    """Map the answers of models to classes by gold, where models alone have answered.
 
-    Return the consensus and what to say of it; None where a person has answered, the settings keep voices
-    out, use the gold otherwise or protect each gold label, or fewer than 50 gold tasks are known.
+    Return the consensus and its facts; None where a person has answered, the settings keep voices out, use
+    the gold otherwise or protect each gold label, or fewer than 50 gold tasks are known.
     """
     kept, consensus = found.kept, found.consensus
     if kept is None or isinstance(consensus, NamedConsensus | NamedAuto):
@@ -222,7 +222,7 @@ def read_panel(
 
 
 def panel_sentence(found: dict[str, Any] | None) -> str:
-    """Say what gold taught of models' answers, as the end of a sentence, from `consensus.json`."""
+    """Say what gold changed of a panel's answers, as the end of a sentence, from `consensus.json`."""
     if found is None:
         return ""
     return (
@@ -232,7 +232,7 @@ def panel_sentence(found: dict[str, Any] | None) -> str:
 
 
 class Voice(NamedTuple):
-    """What a classifier says of each task, and which tasks it answers alone: nobody labelled them."""
+    """A classifier's probabilities of each task, and the tasks without labels, which it answers alone."""
 
     probabilities: Float[np.ndarray, "tasks classes"]
     alone: Bool[np.ndarray, " tasks"]
@@ -241,7 +241,7 @@ class Voice(NamedTuple):
 def _heard(
     run: Run, crowd: Crowd, consensus: Consensus, kept: CrowdLabels, features: np.ndarray
 ) -> tuple[JoinedVoice, Voice]:
-    """The consensus with the voice of the last round, and what that voice says."""
+    """Return the consensus with the voice of the last round, and the probabilities of that voice."""
     chosen = run.settings.believed
     gold = crowd.gold_code() if chosen.use_gold else None
     return _rounds(consensus, kept, features, chosen, seed=run.settings.seed, gold=gold)
@@ -256,10 +256,10 @@ def hear_models(
     groups: Groups,
     seed: int,
 ) -> tuple[Consensus, JoinedVoice]:
-    """Return the people's consensus joined by the models' answers, as it was if they are not heard.
+    """Return the people's consensus joined by the models' answers; unchanged if they are not heard.
 
     `labels` are those of people and models, and `groups` vote once each. Tasks that no person has labelled
-    have the answers that the others have taught.
+    are answered by the classifier that the others have trained.
     """
     people = ~np.isin(np.arange(labels.n_workers), models)
     alone = labels.keep_workers(people).merge_workers(groups)
@@ -307,9 +307,9 @@ def _rounds(
 
 
 def _silent(voice: np.ndarray, taught: np.ndarray) -> Float64[np.ndarray, "tasks classes"]:
-    """Return a voice that says of the tasks not taught what it says of the others on average.
+    """Return a voice that gives the tasks not taught its average over the others.
 
-    Theirs would move the mean that its word on the others is compared with.
+    Their own probabilities would move the mean with which the others are compared.
     """
     return np.where(taught[:, np.newaxis], voice, voice[taught].mean(axis=0))
 
@@ -337,7 +337,7 @@ def _believing(
     groups: Groups,
     belief: JoinedVoice | Consensus,
 ) -> Aggregated:
-    """The consensus with another belief, and what follows from that."""
+    """Return the consensus with another belief, and all that is derived from it."""
     counts = found.class_counts
     if counts is not None:
         _, group = crowd.labelled_groups()
@@ -358,13 +358,13 @@ Found = TypeVar("Found")
 
 
 def _with_belief(consensus: Found, heard: JoinedVoice | Consensus) -> Found:
-    """The same result with another belief."""
+    """Return the same result with another belief."""
     belief = {name: getattr(heard, name) for name in ("posterior", "label", "tied")}
     return replace(consensus, **belief)  # type: ignore[type-var]  # results are dataclasses
 
 
 def _facts(crowd: Crowd, found: Aggregated, heard: JoinedVoice, voice: Voice) -> dict[str, Any]:
-    """What the voice is worth, and what it changed; and how right it is where it answers alone."""
+    """Return the voice's weight, the labels it changed, and its accuracy where it answers alone."""
     by_labels = ~voice.alone
     turned = by_labels & (heard.label != found.consensus.label)
     gold = crowd.gold_code()
@@ -390,7 +390,7 @@ def _facts(crowd: Crowd, found: Aggregated, heard: JoinedVoice, voice: Voice) ->
 
 
 def _voice_table(crowd: Crowd, consensus: Consensus, heard: JoinedVoice, voice: Voice) -> pa.Table:
-    """One row per labelled task, labels that look most wrong first; no label where the voice is alone."""
+    """Return a row per labelled task, those that look most wrong first; no label where the voice is alone."""
     tasks = np.arange(len(heard.label))
     doubt = np.where(voice.alone, np.nan, heard.posterior[tasks, consensus.label])
     turned: Bool[np.ndarray, " tasks"] = ~voice.alone & (heard.label != consensus.label)
@@ -411,7 +411,7 @@ def _voice_table(crowd: Crowd, consensus: Consensus, heard: JoinedVoice, voice: 
 
 
 def _suspected(table: pa.Table) -> list[dict[str, Any]]:
-    """The first of the labels that look wrong."""
+    """Return the first of the labels that look wrong."""
     rows = table.slice(0, SHOWN).select(["task", "by_labels", "label", "suspected", "believed"])
     return [row for row in rows.to_pylist() if row["suspected"]]
 
@@ -419,7 +419,7 @@ def _suspected(table: pa.Table) -> list[dict[str, Any]]:
 def _duplicates(
     run: Run, crowd: Crowd, features: np.ndarray, label: Int[np.ndarray, " tasks"]
 ) -> dict[str, Any]:
-    """Tasks with nearly the same features, and how many of them have different labels."""
+    """Return tasks with nearly the same features, and how many of them have different labels."""
     if features.shape[1] < MIN_FEATURES:
         return {"duplicates": None}
     from learners import near_duplicates  # with the classifier's file

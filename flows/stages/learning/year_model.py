@@ -1,7 +1,7 @@
 """The model of a planned year: one private training for each cohort, averaged, and a gate of fresh tasks.
 
-Each month's model is judged on the newest cohort: on tasks that it was trained on, and on tasks of the
-holdout that nobody has asked about before. The months' counts of right answers are pooled.
+Each month's model is judged on the newest cohort: on tasks that it was trained on, and on holdout
+tasks that no question has used before. The months' counts of right answers are pooled.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ def _train(
 def _right(
     rows: CohortRows, x: Float[np.ndarray, "all features"], model: LinearModel
 ) -> Bool[np.ndarray, " tasks"]:
-    """Which of a cohort's rows a model gets right."""
+    """Return which of a cohort's rows a model gets right."""
     return np.asarray(model.predict(x[rows.place]) == rows.y)
 
 
@@ -211,7 +211,7 @@ def _sizes(queries: Sequence[Query], releases: Sequence[Release[Any]]) -> tuple[
 def _counts(
     releases: Sequence[Release[Any]], sizes: tuple[int, ...], prices: Sequence[float]
 ) -> ScoreCounts:
-    """Released counts of right answers, each at its price; the noise of their sum is that of the mean law."""
+    """Return released counts of right answers, each at its price; the noise of their sum has the mean law."""
     right = tuple(int(release.value[0]) for release in releases)
     variances = [LatticeLaplace(price).law(2).variance for price in prices]
     return ScoreCounts(right, sizes, sum(variances) / len(variances))
@@ -251,7 +251,7 @@ def validation_accuracies(
 def _classes_and_uses(
     cohorts: Sequence[CohortRows],
 ) -> tuple[Int[np.ndarray, " all"], Int[np.ndarray, " all"]]:
-    """Class codes and uses of all cohorts' rows, in the order of their features."""
+    """Return class codes and uses of all cohorts' rows, in the order of their features."""
     return np.concatenate([one.y for one in cohorts]), np.concatenate([one.use for one in cohorts])
 
 
@@ -263,7 +263,7 @@ def _gate_json(
     privacy: PrivacySettings | None,
     trained: dict[str, Any],
 ) -> dict[str, Any]:
-    """Return what fresh holdouts answered, with the fields of the reusable one; none is asked twice."""
+    """Return the answers of fresh holdouts, with the fields of the reusable one; none is asked twice."""
     newest = cohorts[-1]
     planned = 0 if privacy is None else privacy.planned_runs
     return {
@@ -301,7 +301,7 @@ def _bounds(
     held: ScoreCounts,
     confidence: float,
 ) -> tuple[Bound, ...]:
-    """Bounds on the published model's error: by the newest holdout, and by tasks that nothing has read."""
+    """Return bounds on the published model's error: by the newest holdout, and by tasks not yet read."""
     level = 1 - (1 - confidence) / N_BOUNDS
     price = cohorts[-1].year.gate
     width = LatticeLaplace(price).law(2).half_width((1 + level) / 2)

@@ -60,7 +60,7 @@ class CandidateScores:
     development
         Scores in [0, 1] on the development examples.
     development_digest
-        Digest of development examples and scores, which tells one version of a candidate from another.
+        Digest of development examples and scores, which identifies a version of a candidate.
     holdout_examples
         Names of the holdout's examples.
     holdout
@@ -79,9 +79,9 @@ def read_scores(
 ) -> tuple[CandidateScores, ...]:
     """Read a table with a row per candidate and example.
 
-    The columns are example, split (development, or dev; holdout), the score, and candidate. Without a
-    column candidate all rows are of the candidate named, or else of one with the file's name. True is 1
-    and false is 0. Whatever stands in a holdout's score is taken: to refuse it would reveal an example.
+    The columns are example, split (development, or dev; holdout), the score, and candidate. Without a column
+    candidate all rows are of the candidate named, or else of one with the file's name. True is 1 and false
+    is 0. Any cell of a holdout's score is accepted: refusing one would reveal an example.
 
     Raises
     ------

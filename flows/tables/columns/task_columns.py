@@ -40,7 +40,7 @@ PLACE = re.compile(r"(.+)\[(\d+)\]")
 
 @dataclass(frozen=True, slots=True)
 class TaskColumns:
-    """What the settings say of the task tables' columns; patterns are those of the shell.
+    """The settings of the task tables' columns; patterns are those of the shell.
 
     `features` are the columns to learn from, all if empty; `ignore` those that are not read; `shown`
     those that say what a task is; `embeddings` a matrix with a row per row of the tables; `concepts` the
@@ -55,7 +55,7 @@ class TaskColumns:
 
     @classmethod
     def of(cls, inputs: InputSettings, topics: TopicsSettings | None = None) -> TaskColumns:
-        """Return what the sections ``[input]`` and ``[topics]`` say."""
+        """Return the settings of the sections ``[input]`` and ``[topics]``."""
         concepts = None if topics is None else topics.text
         return cls(inputs.features, inputs.ignore, inputs.shown, inputs.embeddings, concepts)
 
@@ -281,7 +281,7 @@ def _refuse_features(
 ) -> None:
     """Raise TableError for the first feature that is not a finite number; `n_bad` counts each row's.
 
-    If a whole group has no features, the message says so.
+    If a whole group has no features, the message names it.
     """
     row = int(np.flatnonzero(n_bad)[0])
     whole = group.code == group.code[row]

@@ -112,7 +112,7 @@ def _give_keys(connection: duckdb.DuckDBPyConnection, plain: str) -> None:
 
 
 def _reason(error: duckdb.Error) -> str:
-    """Return what kind of fault it is, in our words."""
+    """Return the kind of fault as a phrase."""
     status = re.search(r"\b(401|403|404)\b", str(error))
     if status is not None and status[1] != "404":
         return f"access is denied ({status[1]}); give DuckDB a secret for it"

@@ -10,12 +10,12 @@ from learners.genesis.core.element_classes import (
     element_class,
     variant,
 )
-from learners.genesis.core.elements import Element, PathError, Selection, Tree
+from learners.genesis.core.elements import Element, PathError, Selection, Tree, as_numbers
 from learners.genesis.core.event_queue import World, key_of
 from learners.genesis.core.wiring import Connection, Link, Wiring, copy_subtree
 
 __all__ = [
     "CLASSES", "Behaviour", "Block", "Clock", "Connection", "Element", "ElementClass", "Link",
-    "Messages", "PathError", "Selection", "Tree", "Wiring", "World", "class_named", "copy_subtree",
-    "element_class", "key_of", "variant",
+    "Messages", "PathError", "Selection", "Tree", "Wiring", "World", "as_numbers", "class_named",
+    "copy_subtree", "element_class", "key_of", "variant",
 ]  # fmt: skip

@@ -9,6 +9,7 @@ second order for one compartment.
 from __future__ import annotations
 
 from itertools import groupby
+from math import ceil
 
 import numpy as np
 
@@ -53,6 +54,13 @@ class Clock:
     def time(self) -> float:
         """The time that the steps have reached."""
         return self.n_steps * self.dt
+
+    def set_time(self, time: float) -> None:
+        """Go to the first step at a time or after it; raise ValueError where steps cannot be counted."""
+        steps = time / self.dt
+        if not steps < float("inf"):
+            raise ValueError(f"times must be a finite number of steps of {self.dt:g}, got {time:g}")
+        self.n_steps = ceil(steps)
 
     def compile(self) -> None:
         """Gather the elements into blocks; events under way are lost."""

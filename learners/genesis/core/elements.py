@@ -16,13 +16,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from learners.genesis.core.element_classes import ElementClass, class_named, element_class
 
-__all__ = ["Element", "PathError", "Selection", "Tree"]
+__all__ = ["Element", "PathError", "Selection", "Tree", "as_numbers"]
 
 NAME = re.compile(r"[A-Za-z_][\w-]*\Z")
 PART = re.compile(r"([^\[\]]+)((?:\[[^\[\]]*\])*)\Z")
@@ -80,6 +81,14 @@ def _filled(default: Any, size: int) -> np.ndarray:
     return np.full(size, float(default))
 
 
+def as_numbers(value: Any, what: str) -> np.ndarray:
+    """Return a number, or a list of them, as an array; raise ValueError for anything else."""
+    try:
+        return np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"{what} must be a number or a list of numbers, got {value!r}") from None
+
+
 @dataclass(frozen=True, slots=True)
 class Selection:
     """Rows of an element, `start` to `stop` - 1."""
@@ -132,7 +141,7 @@ class Tree:
             If the class is unknown, or `n` out of its range.
         """
         cls = class_named(class_name)
-        if not (1 <= n <= MAX_ROWS and n % 1 == 0):
+        if not (isinstance(n, Real) and 1 <= n <= MAX_ROWS and n % 1 == 0):
             raise ValueError(f"n must be a whole number in [1, {MAX_ROWS}], got n={n}")
         parent, name = self.place(path)
         made = Element(name, cls, parent, int(n))

@@ -54,7 +54,7 @@ class World:
         self._links = sorted(wiring.links, key=lambda one: (str(one.source), str(one.target)))
         self._connections = sorted(
             wiring.connections,
-            key=lambda one: (str(one.source), str(one.target), one.delay, one.weight),
+            key=lambda one: (str(one.source), str(one.target), one.delay, one.weight, one.pairs),
         )
         self._behaviours: dict[int, Behaviour] = {}
         for element in acting:

@@ -2,7 +2,8 @@
 
 `connect /tasks to /worker -weight .5` asks every worker of the target for each task with
 probability .5. A `desk` in between asks a fixed number of different workers for each task, drawn
-from all whom it is connected to in proportion to their `activity` and the weights.
+from all whom it is connected to in proportion to their `activity` and the weights. A desk takes
+every task, a recorder every label: there a weight other than 1 is refused.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from jaxtyping import Int
 
 from learners.genesis.core import Connection, Element, World, element_class
 
-__all__ = ["DESK", "TASK", "Items"]
+__all__ = ["DESK", "TASK", "Items", "refuse_weight"]
 
 MAX_SCORES = 4_000_000  # of workers for tasks, drawn at a time: 32 MB
 MAX_OPTIONS = 1000
@@ -51,6 +52,10 @@ class Task:
         self.world, self.element, self.path = world, element, element.path
         self.truth, self.options = (_whole(element, name) for name in ("truth", "options"))
         self.clarity = element.values["clarity"].copy()
+        for row in np.flatnonzero(~np.isfinite(self.clarity)):
+            raise ValueError(
+                f"clarity of {self.path}[{row}] must be finite, got {self.clarity[row]}"
+            )
         if not ((self.options >= 2) & (self.options <= MAX_OPTIONS)).all():
             raise ValueError(f"options of {self.path} must be in [2, {MAX_OPTIONS}]")
         if not ((self.truth >= 0) & (self.truth < self.options)).all():
@@ -115,8 +120,9 @@ class Desk:
         Raises
         ------
         ValueError
-            If there are fewer workers than labels are asked for.
+                If there are fewer workers than labels are asked for, or others than workers.
         """
+        refuse_weight(connection)
         to = self.world.receivers(self.element)
         weights: dict[tuple[int, int], tuple[int, float]] = {}
         for place, (one, _) in enumerate(to):
@@ -129,9 +135,8 @@ class Desk:
                 f"labels of {self.element.path} must be in [1, {len(workers)}], the number of workers that "
                 f"it is connected to, got {self.n_labels}"
             )
-        activity = np.array(
-            [to[place][0].target.element.values["activity"][row] for place, row in workers]
-        )
+        active = [_activity(one, behaviour) for one, behaviour in to]
+        activity = np.array([active[place][row] for place, row in workers])
         weight = np.array([known for _, known in weights.values()])
         rng = self.world.random(self.element, "workers", message.tasks.path, *message.part())
         chosen = _draw(len(message.rows), activity * weight, self.n_labels, rng)
@@ -143,6 +148,26 @@ class Desk:
             if len(task):
                 later = self.world.time + one.delay
                 self.world.schedule(later, behaviour.receive, one, -1, items)
+
+
+def refuse_weight(connection: Connection) -> None:
+    """Raise ValueError for a weight to one that takes all that it is sent."""
+    if connection.weight != 1:
+        raise ValueError(
+            f"weight of {connection.source} to {connection.target} must be 1, for a"
+            f" {connection.target.element.cls.name} takes all that it is sent, got {connection.weight}"
+        )
+
+
+def _activity(connection: Connection, behaviour: Any) -> np.ndarray:
+    """Return the activity of an element's rows, with what a persona shares."""
+    element = connection.target.element
+    found = getattr(behaviour, "activity", element.values.get("activity"))
+    if found is None:
+        raise ValueError(
+            f"a desk must be connected to workers, got {element.path} ({element.cls.name})"
+        )
+    return np.asarray(found)
 
 
 def _draw(
@@ -158,7 +183,8 @@ def _draw(
     for first in range(0, n_tasks, chunk):
         size = min(chunk, n_tasks - first)
         score = log_activity + rng.gumbel(size=(size, len(activity)))
-        parts.append(np.argpartition(-score, n_labels - 1, axis=1)[:, :n_labels])
+        # copied: a view would keep the whole table of scores' places alive
+        parts.append(np.argpartition(-score, n_labels - 1, axis=1)[:, :n_labels].copy())
     return np.concatenate(parts)
 
 

@@ -17,6 +17,7 @@ a step of .02; with reflection at 0 times stay some 2 % long.
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ __all__ = ["STEP", "Decisions", "Law", "decide_many", "decide_once", "diffusion_
 
 STEP = 0.02  # seconds
 OVERSHOOT = 0.5826  # -zeta(1/2) / sqrt(2 pi), in standard deviations of a step
+FLAT = 1e-8  # of v a / s²: below it tanh(x)/x is 1
 MAX_STEPS = 1e8  # of a decision, about a second of work: a bound out of reach must not run for ever
 LATE = 0.25  # steps by which a mean time is too long: the variance of the overshoot
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -62,7 +64,7 @@ def diffusion_law(*, drift: float, bound: float, noise: float = 1.0) -> Law:
     Raises
     ------
     ValueError
-        If `bound` or `noise` is not above 0.
+        If `bound` or `noise` is not above 0 and finite, or `drift` not finite.
 
     Notes
     -----
@@ -73,11 +75,17 @@ def diffusion_law(*, drift: float, bound: float, noise: float = 1.0) -> Law:
     >>> diffusion_law(drift=0.0, bound=1.0)
     Law(accuracy=0.5, seconds=1.0)
     """
-    if not bound > 0 or not noise > 0:
-        raise ValueError(f"bound and noise must be > 0, got bound={bound}, noise={noise}")
-    odds = drift * bound / noise**2
-    shorter = float(np.tanh(odds)) / odds if odds else 1.0
-    return Law(float(expit(2.0 * odds)), bound**2 / noise**2 * shorter)
+    if not 0 < bound < np.inf or not 0 < noise < np.inf or not abs(drift) < np.inf:
+        raise ValueError(
+            "bound and noise must be > 0, and they and drift finite, got "
+            f"bound={bound}, noise={noise}, drift={drift}"
+        )
+    with np.errstate(over="ignore", under="ignore"):
+        far = np.float64(bound) / noise
+        odds = np.float64(drift) / noise * far
+        flat = abs(odds) < FLAT
+        seconds = far * far if flat else np.float64(bound) / drift * np.tanh(odds)
+    return Law(float(expit(2.0 * odds)), float(seconds))
 
 
 def decide_many(
@@ -109,7 +117,7 @@ def decide_many(
     bound, noise
         Evidence at which a decision is made, and its standard deviation after a second; above 0.
     leak, inhibition
-        Of the units.
+        Of the units; 0 if `relative`.
     relative
         True for drift-diffusion: the evidence is the difference of two options.
     step, deadline
@@ -133,15 +141,20 @@ def decide_many(
     """
     if relative and options != 2:
         raise ValueError(f"options must be 2 where evidence is relative, got options={options}")
+    if relative and (leak or inhibition):
+        raise ValueError(
+            "leak and inhibition must be 0 where evidence is relative, got "
+            f"leak={leak}, inhibition={inhibition}"
+        )
+    if not (isinstance(options, Integral) and isinstance(n, Integral) and n >= 0):
+        raise ValueError(f"n and options must be whole and >= 0, got n={n}, options={options}")
     if not (bound > 0 and noise > 0 and step > 0 and deadline > 0 and options >= 2):
         raise ValueError("bound, noise, step and deadline must be > 0 and options >= 2")
-    if not np.isfinite([drift, base, leak, inhibition, noise]).all():
+    if not np.isfinite([drift, base, leak, inhibition, noise, step]).all():
         raise ValueError(
-            "drift, base, leak, inhibition and noise must be finite, got "
-            f"drift={drift}, base={base}, leak={leak}, inhibition={inhibition}, noise={noise}"
+            "drift, base, leak, inhibition and noise must be finite, and step, got "
+            f"drift={drift}, base={base}, leak={leak}, inhibition={inhibition}, noise={noise}, step={step}"
         )
-    if not n >= 0:
-        raise ValueError(f"n must be >= 0, got n={n}")
     label, seconds = np.empty(n, dtype=np.int64), np.empty(n)
     near = bound - (OVERSHOOT * noise * step**0.5 if corrected else 0.0)
     keys = rng.integers(2**63, size=n).astype(np.uint64)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from learners.genesis.core import Connection, Element, World, element_class
-from learners.genesis.crowd.assignment import Task
+from learners.genesis.crowd.assignment import Task, refuse_weight
 from learners.genesis.crowd.worker_classes import Answer
 
 __all__ = ["AGGREGATOR", "RECORDER", "CrowdRecord", "LiveAgreement"]
@@ -88,6 +88,7 @@ class Recorder:
 
     def receive(self, connection: Connection, source: int, message: Answer) -> None:
         """Keep a label."""
+        refuse_weight(connection)
         sender = connection.source.element
         worker, task = _Source(sender.path, source), _Source(message.tasks.path, message.row)
         self.tasks[task.path] = message.tasks
@@ -174,6 +175,7 @@ class Aggregator:
 
     def receive(self, connection: Connection, source: int, message: Answer) -> None:
         """Compare a label with the majority so far, and count it."""
+        refuse_weight(connection)
         sender = connection.source.element
         worker, task = _Source(sender.path, source), _Source(message.tasks.path, message.row)
         self.kinds[worker.path] = sender.cls.name

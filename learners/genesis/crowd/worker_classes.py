@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from learners.genesis.core import Connection, Element, World, element_class, key_of, variant
-from learners.genesis.crowd.assignment import Items, Task
+from learners.genesis.crowd.assignment import MAX_OPTIONS, Items, Task
 from learners.genesis.crowd.decisions import decide_once
 
 __all__ = ["PARAMETERS", "PERSONA", "WORKER", "Answer"]
@@ -32,11 +32,16 @@ PARAMETERS = {
 }  # fmt: skip
 UNIT = 2.0**-64
 TINY = np.finfo(float).tiny
+LARGEST = 1e100  # so that sums and products of some of them are finite too
 RANGES = (
-    (("bound", "noise", "recovery", "deadline"), "> 0", TINY, np.inf),
-    (("gap", "t0", "rt", "fatigue", "copy_time", "leak", "inhibition"), ">= 0", 0.0, np.inf),
+    (("bound", "recovery", "deadline"), "> 0", TINY, np.inf),
+    (("noise",), "> 0 and finite", TINY, LARGEST),
+    (("gap", "t0", "rt", "fatigue", "copy_time", "leak", "inhibition", "activity"),
+     ">= 0 and finite", 0.0, LARGEST),
+    (("drift", "base", "bias"), "finite", -LARGEST, LARGEST),
+    (("favourite",), "-1 or an option", -1.0, MAX_OPTIONS),
     (("lapse", "slip"), "in [0, 1]", 0.0, 1.0),
-)
+)  # fmt: skip
 
 
 class Answer(NamedTuple):
@@ -72,6 +77,7 @@ class Worker:
                 rows = self.p[name][link.target.start : link.target.stop]
                 np.copyto(rows, shared, where=~np.isnan(shared))
         _check(self.p, self.path)
+        self.activity = self.p["activity"]
         n = element.size
         self.asked: list[dict[tuple[str, int], Task]] = [{} for _ in range(n)]
         self.queue: list[deque[tuple[Task, int]]] = [deque() for _ in range(n)]
@@ -85,6 +91,12 @@ class Worker:
 
     def receive(self, connection: Connection, source: int, message: Items | Answer) -> None:
         """Take tasks to answer, or what another worker has answered."""
+        is_chance = isinstance(message, Answer) or message.workers is None
+        if is_chance and not 0 <= connection.weight <= 1:
+            raise ValueError(
+                f"weight of {connection.source} to {connection.target} must be a probability, in [0, 1],"
+                f" got {connection.weight}"
+            )
         if isinstance(message, Answer):
             self._hear(connection, source, message)
         elif message.workers is not None:
@@ -197,6 +209,8 @@ def _check(p: dict[str, np.ndarray], path: str) -> None:
     for names, sentence, least, most in RANGES:
         for name in names:
             wrong = ~((p[name] >= least) & (p[name] <= most))
+            if name == "favourite":
+                wrong |= p[name] != np.floor(p[name])
             if wrong.any():
                 row = int(np.flatnonzero(wrong)[0])
                 raise ValueError(f"{name} of {path}[{row}] must be {sentence}, got {p[name][row]}")

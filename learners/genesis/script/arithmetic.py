@@ -34,9 +34,22 @@ class Distribution:
     name: str
     parameters: tuple[float, ...]
 
+    def __post_init__(self) -> None:
+        if self.name not in DRAWS:
+            raise ValueError(f"name must be one of {', '.join(DRAWS)}, got {self.name!r}")
+        if len(self.parameters) != N_PARAMETERS[self.name]:
+            raise ValueError(
+                f"{self.name} must have {N_PARAMETERS[self.name]} parameters, got {len(self.parameters)}"
+            )
+
     def draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        """Return a value for each of n rows."""
-        drawn: np.ndarray = DRAWS[self.name](rng, *self.parameters, n)
+        """Return a value for each of n rows; raise ValueError where no value can be drawn."""
+        try:
+            drawn: np.ndarray = DRAWS[self.name](rng, *self.parameters, n)
+        except (ValueError, OverflowError) as error:
+            raise ValueError(
+                f"{self.name} must have parameters that it can be drawn with, got {self.parameters}: {error}"
+            ) from None
         return drawn.astype(float)
 
 
@@ -179,10 +192,6 @@ class _Walker:
         name = node.func.id
         given = [self.value(one) for one in node.args]
         if name in DRAWS:
-            if len(given) != N_PARAMETERS[name]:
-                raise ValueError(
-                    f"{name} must have {N_PARAMETERS[name]} parameters, got {len(given)}"
-                )
             return Distribution(name, tuple(float(one) for one in given))
         if name in self.functions:
             return self.functions[name](*given)

@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -24,7 +25,7 @@ TRIED = {
     ("console.py", "budget"): "test_a_budget_is_raised_and_then_said_in_the_settings",
     ("privacy_commands.py", "audit"): "test_the_audit_that_a_runs_folder_is_told_of_is_made",
     ("root.py", "import"): "test_a_query_is_fetched_by_the_command_that_is_named",
-    ("text_table.py", "import"): "test_other_names_are_mapped_by_the_command_that_is_named",
+    ("tables.py", "import"): "test_one_of_several_questions_is_taken_by_the_command_that_is_named",
     ("label_lines.py", "import"): "test_what_cannot_grow_is_written_as_a_table_that_can",
     (
         "checking.py",
@@ -74,18 +75,45 @@ def write(name: str, header: str, rows: list[str], encoding: str = "utf-8") -> P
 
 @pytest.mark.parametrize("name", ["labels.csv", "my labels.csv", "labels.tsv", "there/labels.csv"])
 @pytest.mark.parametrize("command", ["workers", "aggregate", "check"])
-def test_other_names_are_mapped_by_the_command_that_is_named(
+def test_other_names_are_mapped_by_the_option_that_is_named(
     folder: Path, name: str, command: str
 ) -> None:
     write(name, "who,item,label", ROWS)
     refused = invoke(command, name)
     assert refused.exit_code == 2
-    advice = re.search(r"crowdassay (import .+ --output \S+)$", refused.stderr.strip())
+    advice = re.search(r"--map \S+(?=, or columns)", refused.stderr)
     assert advice is not None
-    words = advice[1].replace("worker=...", "worker=who").replace("task=...", "task=item")
-    told = invoke(*shlex.split(words))
+    words = advice[0].replace("worker=...", "worker=who")
+    told = invoke(command, name, *shlex.split(words))
     assert told.exit_code == 0, told.stderr
-    assert invoke(command, "imported.csv").exit_code == 0
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_one_of_several_questions_is_taken_by_the_command_that_is_named(
+    folder: Path, kind: str
+) -> None:
+    """Repeats that no column of few values tells apart are repeats; so are those of a column of many."""
+    asked = [f"{row},{question}" for row in ROWS for question in ("is it so?", "tone")]
+    path = write("labels.csv", "worker_id,item_id,answer,asked", asked)
+    refused = invoke("init", "labels.csv")
+    advice = re.search(r"which asked names.*crowdassay (import .+)$", refused.stderr.strip())
+    assert advice is not None
+    told = invoke(*shlex.split(advice[1]))
+    assert told.exit_code == 0, told.stderr
+    assert Path("one.csv").read_text().splitlines() == ["worker,task,label", *ROWS]
+    if kind == "jsonl":
+        rows = pd.read_csv(path).to_json(orient="records", lines=True)
+        Path("labels.jsonl").write_text(rows, encoding="utf-8")
+        names = "worker=worker_id,task=item_id,label=answer,question=asked"
+        words = ("--format", "jsonl", "--map", names, "--output", "two.csv")
+        several = invoke("import", "labels.jsonl", *words)
+        assert "several questions: is it so?, tone; name one" in several.stderr
+        assert invoke("import", "labels.jsonl", *words, "--question", "tone").exit_code == 0
+        assert Path("two.csv").read_bytes() == Path("one.csv").read_bytes()
+    for other in ("", ",when"):
+        rows = [f"{row}{',' * bool(other)}{n if other else ''}" for n, row in enumerate(ROWS * 5)]
+        write("labels.csv", f"worker,task,label{other}", rows)
+        assert "several questions" not in invoke("init", "labels.csv").stderr
 
 
 def test_rows_of_a_class_that_means_nothing_are_found_by_the_command_that_is_named(

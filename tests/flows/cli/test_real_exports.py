@@ -190,15 +190,79 @@ def test_columns_of_other_names_are_found_and_said(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     rows = [f"{one.worker},{one.task},{one.label}" for one in answers()]
-    Path("ratings.csv").write_text("\n".join(["Annotator,Item,Verdict", *rows]) + "\n", "utf-8")
+    Path("ratings.csv").write_text("\n".join(["Annotator,Item,Finding", *rows]) + "\n", "utf-8")
     refused = CliRunner().invoke(app, ["init", "ratings.csv"])
-    assert refused.exit_code == 2  # nobody knows what a verdict is; the two others are filled in
+    assert refused.exit_code == 2  # nobody knows what a finding is; the two others are filled in
     assert "--map worker=Annotator,task=Item,label=..." in refused.stderr
     Path("ratings.csv").write_text("\n".join(["Annotator,Item,Answer", *rows]) + "\n", "utf-8")
     told = CliRunner().invoke(app, ["init", "ratings.csv"])
     assert told.exit_code == 0, told.stderr
-    assert "its columns as worker=Annotator,task=Item,label=Answer; --map names" in told.stdout
-    assert "loss = " in Path("settings.toml").read_text(encoding="utf-8")
+    assert "read with Annotator as worker, Item as task, Answer as label; --sep," in told.stdout
+    written = Path("settings.toml").read_text(encoding="utf-8")
+    assert 'columns = ["worker=Annotator", "task=Item", "label=Answer"]' in written
+    assert "loss = " in written
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ratings.csv", "settings.toml"]
+    days = tmp_path / "days"
+    days.mkdir()
+    Path("ratings.csv").rename(days / "1.csv")
+    told = CliRunner().invoke(app, ["init", "days", "--force"])
+    assert told.exit_code == 0, told.stderr
+    assert "1.csv was read with Annotator as worker" in told.stdout
+
+
+def test_columns_of_other_names_are_read_alike_in_labels_gold_and_tasks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A column that a task table calls as the labels call a worker is a feature there."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    rows = [f"{one.worker},{one.task},{one.label}" for one in answers()]
+    names = sorted({one.task for one in answers()})
+    for file, lines in {
+        "labels.csv": ["said_by,about,finding", *rows],
+        "gold.csv": ["about,finding", *(f"{one},yes" for one in names[:5])],
+        "tasks.csv": ["about,said_by", *(f"{one},{at}" for at, one in enumerate(names))],
+    }.items():
+        Path(file).write_text("\n".join(lines) + "\n", "utf-8")
+    mapped = ["--map", "worker=said_by,task=about,label=finding"]
+    told = CliRunner().invoke(
+        app, ["init", "labels.csv", "tasks.csv", "--gold", "gold.csv", *mapped]
+    )
+    assert told.exit_code == 0, told.stderr
+    assert "; 1 feature\n" in told.stdout
+    assert "5 gold tasks\n" in told.stdout
+    ran = CliRunner().invoke(app, ["run", "settings.toml", "--no-prefect", "--json"])
+    assert ran.exit_code == 0, ran.stderr
+    assert "120 labels of 30 tasks by 6 workers" in json.loads(ran.stdout)["stages"][0]["line"]
+    plain = [CliRunner().invoke(app, ["aggregate", "labels.csv", *mapped])]
+    Path("labels.csv").write_text("\n".join(["worker,task,label", *rows]) + "\n", "utf-8")
+    plain.append(CliRunner().invoke(app, ["aggregate", "labels.csv"]))
+    assert plain[0].stdout.partition("\n")[2] == plain[1].stdout
+    wrong = CliRunner().invoke(app, ["check", "labels.csv", "--map", "worker=w,worker=v"])
+    assert wrong.exit_code == 2
+    assert "--map: columns must be ROLE=COLUMN" in wrong.stderr
+
+
+def test_truths_in_the_labels_are_read_by_the_options_that_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{one.worker},{one.task},{one.label},{'yes' * (one.task < 't2')}" for one in answers()]
+    Path("labels.csv").write_text(
+        "\n".join(["worker,task,label,gold_label", *rows]) + "\n", "utf-8"
+    )
+    told = CliRunner().invoke(app, ["init", "labels.csv"])
+    assert (
+        "if the truth is in 'gold_label', --gold LABELS --gold-column gold_label reads"
+        in told.stdout
+    )
+    options = ["--gold", "labels.csv", "--gold-column", "gold_label", "--force"]
+    told = CliRunner().invoke(app, ["init", "labels.csv", *options])
+    assert told.exit_code == 0, told.stderr
+    n_gold = len({one.task for one in answers() if one.task < "t2"})
+    assert f"\n{n_gold} gold task" in told.stdout
+    written = Path("settings.toml").read_text(encoding="utf-8")
+    assert re.search('^gold = "labels.csv".*\ngold_column = "gold_label"', written, re.MULTILINE)
 
 
 def test_judges_are_proposed_as_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,17 +38,18 @@ def test_each_run_takes_in_what_is_new_and_prefect_is_told_no_row(
     from flows.prefect import watch_labels_flow
 
     labels, state = tmp_path / "labels.csv", tmp_path / "state.npz"
-    labels.write_text("worker,task,label\n" + ROWS[:400])
-    watch_labels_flow(str(labels), str(state))
+    labels.write_text("who,task,label\n" + ROWS[:400])
+    columns = {"worker": "who"}
+    watch_labels_flow(str(labels), str(state), columns=columns)
     with labels.open("a") as file:
         file.write(ROWS[400:])
-    watch_labels_flow(str(labels), str(state))
+    watch_labels_flow(str(labels), str(state), columns=columns)
     with held_state(state) as watcher:
         assert watcher.counts == "80 labels, 4 workers, 20 tasks"
     with labels.open("a") as file:
         file.write(f"{CANARY},,a\n")
     with pytest.raises(TableError, match="column task: the cell is blank"):
-        watch_labels_flow(str(labels), str(state))
+        watch_labels_flow(str(labels), str(state), columns=columns)
     assert "the cell is blank" in capsys.readouterr().err
     (database,) = home.glob("*.db")
     with sqlite3.connect(database) as connection:

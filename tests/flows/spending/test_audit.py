@@ -15,6 +15,7 @@ from scipy import stats
 
 import learners
 import privacy
+from flows.settings import SettingsError
 from flows.spending.audit import AUDITED, COUNTS, Neighbour, as_numbers, outcome, trial
 from learners import moments_query
 from privacy import LatticeLaplace, Ledger, audit_releases, draw_releases
@@ -65,6 +66,16 @@ def test_no_sound_mechanism_is_refuted(name: str) -> None:
     assert not found["refuted"]
     assert (found["draws"], found["level"]) == (20, SURE)
     assert 0 < found["epsilon"] <= 1.0 + 2**-29  # a metric's sensitivity is rounded up to 2**-30
+
+
+@pytest.mark.parametrize("name", [*COUNTS, *AUDITED])
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.inf, math.nan])
+def test_a_claim_that_no_mechanism_can_make_is_a_mistake_of_the_command(
+    name: str, epsilon: float
+) -> None:
+    """A gate's noise is the inverse of its price: at 0 the command ended in a ZeroDivisionError."""
+    with pytest.raises(SettingsError):
+        trial(name, draws=2, level=SURE, **(KNOBS | {"epsilon": epsilon}))
 
 
 @pytest.mark.slow

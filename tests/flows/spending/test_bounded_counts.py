@@ -25,7 +25,7 @@ from flows.spending.bounded_counts import (
     set_queries,
     subject_queries,
 )
-from flows.spending.learning_rows import binding_names, drawn_by_name
+from flows.spending.learning_rows import binding_names, deal, drawn_by_name
 from flows.tables import TableError
 from privacy import Query
 from tests.flows.campaign import toy_crowd, toy_run, toy_settings, write_small_campaign
@@ -110,6 +110,20 @@ def test_no_subject_counts_more_often_than_the_bound_and_the_number_left_out_is_
     for text in (one.read_text() for one in public):
         assert "left out" not in text
         assert "left_out" not in text
+
+
+def test_bounds_count_alike_tasks_of_one_subject_as_one(
+    run: tuple[Path, RunResult, bool],
+) -> None:
+    """Of m tasks a subject n say as much as n / m: no bound is the one of so many independent tasks."""
+    _, result, _ = run
+    found = json.loads((result.folder / "bounds.json").read_text())["bounds"]
+    names = [bound["name"] for bound in found]
+    assert "Chernoff" in names
+    assert "Clopper-Pearson" not in names
+    assert all("independent records" not in bound["assumption"] for bound in found)
+    page = (result.folder / "report.html").read_text(encoding="utf-8")
+    assert "Tasks of one subject may all be alike, so that they count as one task" in page
 
 
 def test_a_subject_is_dealt_whole(run: tuple[Path, RunResult, bool]) -> None:
@@ -313,6 +327,21 @@ def subjects_settings(folder: Path, **privacy: object):  # type: ignore[no-untyp
     return toy_settings(folder, privacy=given, input={"subject": "who"})
 
 
+def test_a_subjects_automatic_gate_costs_no_more_than_its_training(tmp_path: Path) -> None:
+    """All rows of a subject are paid for; a gate made for one row would cost as many times as much."""
+    settings = toy_settings(
+        tmp_path, input={"subject": "who"}, model={"norm_bound": 1.0}, gate={"threshold": "auto"},
+        privacy={"unit": "subject", "max_tasks_per_subject": 3, "epsilon": 60.0},
+    )  # fmt: skip
+    assert settings.privacy is not None
+    crowd = toy_crowd("n" * 120, subjects="".join(chr(200 + j // 3) for j in range(120)))
+    learning = plan_releases(toy_run(settings, "a" * 120), crowd, settings.privacy).learning
+    assert learning is not None
+    trained = learning.mechanism.event(learning.training).cost().epsilon
+    judged = learning.asked.event(learning.holdout).cost().epsilon
+    assert trained / 2 < judged <= trained
+
+
 def test_without_a_bound_every_task_counts_and_with_one_so_many_of_each_subject(
     tmp_path: Path,
 ) -> None:
@@ -359,6 +388,32 @@ def test_of_what_was_drawn_by_name_the_last_alone_is_kept() -> None:
     assert len(learning_rows._DRAWN) == 1
     assert (first != other).all()
     assert (drawn_by_name(np.array(["a", "b"]), b"1") == first).all()
+
+
+def test_what_was_drawn_is_returned_whoever_empties_the_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A service runs campaigns in threads: another one's deal made this one's a KeyError."""
+
+    class Emptied(dict[bytes, np.ndarray]):
+        def __setitem__(self, key: bytes, value: np.ndarray) -> None:
+            """Keep nothing, as after another thread's `clear`."""
+
+    names = np.array(["a", "b"])
+    expected = drawn_by_name(names, b"1").tolist()
+    monkeypatch.setattr(learning_rows, "_DRAWN", Emptied())
+    assert drawn_by_name(names, b"1").tolist() == expected
+
+
+def test_a_seed_may_be_longer_than_a_key_of_digests(tmp_path: Path) -> None:
+    """64 bytes: of longer ones a run was refused without a sentence, once the consensus was found."""
+    names = np.array([f"t{j}" for j in range(500)])
+    for digits in (1, 55, 64, 65, 500):
+        held, validated = deal(names, seed=10 ** (digits - 1), holdout=0.2, validation=0.2)
+        assert 50 < held.sum() < 150
+        assert 30 < validated.sum() < 130
+    bounded = subjects_settings(tmp_path).model_copy(update={"seed": 10**70})
+    assert counted_tasks(WHOSE, bounded).sum() == 4
 
 
 def test_a_group_is_as_large_as_the_tasks_that_count_in_it(tmp_path: Path) -> None:

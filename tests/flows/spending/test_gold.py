@@ -74,6 +74,8 @@ def test_a_width_below_the_noise_has_no_number() -> None:
 def test_numbers_out_of_range_are_mistakes_of_the_caller() -> None:
     with pytest.raises(SettingsError, match="width must be in"):
         propose_gold(2.0, **ASKED)  # type: ignore[arg-type]
+    with pytest.raises(SettingsError, match="must be >= 1, got n_tasks=0, max_tasks=1"):
+        propose_gold(0.1, price=1.0, **(ASKED | {"n_tasks": 0}))  # type: ignore[arg-type]
 
 
 # which groups a correction is of ---------------------------------------------------------------

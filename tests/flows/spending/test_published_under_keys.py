@@ -1,25 +1,26 @@
-"""What a run publishes under a key, and the campaign's total on its page."""
+"""What runs, and shares of wins, publish under a key, and the campaign's total on its page."""
 
 from __future__ import annotations
 
 import json
+import sqlite3
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import flows.run.store
+from flows.files import LEDGER
 from flows.pipeline import RunResult, nothing_new, run_pipeline
 from flows.report import render_public
 from flows.report.release_files import release
-from flows.settings import (
-    load_settings,
-)
-from flows.spending import (
-    read_statements,
-)
+from flows.settings import SettingsError, load_settings
+from flows.spending import PublicationTerms, publish_win_shares, read_statements
 from privacy import LedgerError
+from quality import Comparisons, encode_comparisons
 from tests.flows.report.report_folder import edit, write_folder
 from tests.flows.spending.keyed_campaign import (
     Died,
@@ -32,6 +33,7 @@ from tests.flows.spending.keyed_campaign import (
     set_key,
 )
 
+TERMS = PublicationTerms("arena", epsilon=1.0, budget=8.0)
 PRICE = 9.5  # of a run of the small campaign: 2 for the counts, 7.5 for the model, beside the gate
 
 
@@ -229,3 +231,61 @@ def test_the_total_is_the_settings_and_stays_from_one_publication_to_the_next(
         settings = load_settings(tmp_path / "settings.toml")
         found = release(run_pipeline(settings).folder)
         assert (found["publication"], found["budget"]) == (key, {"epsilon": 4.0, "delta": 0.0})
+
+
+def ring(n_items: int, *, rounds: int = 4) -> Comparisons:
+    """Each item compared with the next, `rounds` times."""
+    left = [f"item-{k:05d}" for k in range(n_items)] * rounds
+    right = left[1:] + left[:1]
+    winner = ["left", "right", "tie"] * (len(left) // 3 + 1)
+    return encode_comparisons(["w"] * len(left), left, right, winner[: len(left)])
+
+
+def test_an_item_that_was_never_compared_is_refused_before_anything_is_paid(tmp_path: Path) -> None:
+    """Some rows of a table keep its items; a share of no comparisons was 0 / 0, after payment."""
+    every = ring(4)
+    some = every.take(np.flatnonzero((every.left != 2) & (every.right != 2)))
+    with pytest.raises(SettingsError, match="'item-00002' is in none; nothing was spent"):
+        publish_win_shares(tmp_path / "state", some, TERMS)
+    assert not (tmp_path / "state").exists()
+
+
+def test_more_items_than_ranks_are_made_for_are_refused_before_anything_is_paid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flows.spending.without_run.win_shares.MAX_ITEMS", 5)
+    assert len(publish_win_shares(tmp_path / "five", ring(5), TERMS).items) == 5
+    with pytest.raises(SettingsError, match="at most 5 of them, got 6; nothing was spent"):
+        publish_win_shares(tmp_path / "six", ring(6), TERMS)
+    assert not (tmp_path / "six").exists()
+
+
+def test_what_a_key_keeps_grows_with_the_pairs_that_met(tmp_path: Path) -> None:
+    """Of 150 items in a ring 150 pairs met, and the ledger has no row of every two items."""
+    ring_of_150 = ring(150)
+    keyed = replace(TERMS, publication="2026-11")
+    first = publish_win_shares(tmp_path, ring_of_150, keyed)
+    with sqlite3.connect(tmp_path / LEDGER) as ledger:
+        ((facts,),) = ledger.execute("SELECT facts FROM entries").fetchall()
+    assert len(facts) < 150 * 50
+    again = publish_win_shares(tmp_path, ring(150, rounds=8), keyed)
+    assert again.stale
+    assert first.met.tolist() == again.met.tolist() == [8] * 150
+    for name in ("noisy", "share", "score", "rank", "best", "worst"):
+        assert np.array_equal(getattr(first, name), getattr(again, name))
+
+
+def test_pairs_that_met_either_way_round_are_one(tmp_path: Path) -> None:
+    """Oracle: the score of a table in which left and right are exchanged, of the same draw."""
+    keyed = replace(TERMS, publication="2026-11")
+    one = encode_comparisons(
+        ["w"] * 4, list("abca"), list("bcab"), ["left", "tie", "right", "right"]
+    )
+    found = publish_win_shares(tmp_path, one, keyed)
+    assert found.met.tolist() == [3, 3, 2]
+    exchanged = encode_comparisons(
+        ["w"] * 4, list("bcab"), list("abca"), ["right", "tie", "left", "left"]
+    )
+    again = publish_win_shares(tmp_path, exchanged, keyed)
+    assert not again.stale
+    assert again.score.tolist() == found.score.tolist()

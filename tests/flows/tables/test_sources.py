@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -364,3 +365,112 @@ def test_what_the_user_says_of_a_file_holds_where_it_looks_otherwise(
     path.write_bytes(text)
     with pytest.raises(TableError, match=words):
         opened(path, tmp_path / "run", **given)
+
+
+OTHER = {"columns": ("worker=who", "task=item", "label=said")}
+
+
+def labels_in(sources: Sources) -> list[tuple[str, str, str]]:
+    found = read_labels(sources.labels.table, classes=None, duplicates="error", known_tasks=None)
+    names = (found.workers[found.worker], found.tasks[found.task], found.classes[found.label])
+    return sorted(zip(*(one.tolist() for one in names), strict=True))
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "jsonl", "folder"])
+def test_columns_of_other_names_are_read_as_those_of_the_table(tmp_path: Path, kind: str) -> None:
+    """A column `task` that is not the one meant is left out, and so is TASK; the others stay."""
+    given = {"who": ["ann", "bo"], "task": ["x", "y"], "item": ["7", "8"], "said": ["b", "a"]}
+    folder = tmp_path / "days"
+    folder.mkdir()
+    path = folder / f"labels.{'csv' if kind == 'folder' else kind}"
+    if kind == "parquet":
+        pq.write_table(pa.table({**given, "item": [7, 8]}), path)
+    elif kind == "jsonl":
+        rows = [dict(zip(given, row, strict=True)) for row in zip(*given.values(), strict=True)]
+        path.write_text("\n".join(map(json.dumps, rows)) + "\n", encoding="utf-8")
+    else:
+        write(path, ["ann,x,7,b", "bo,y,8,a"], "who,TASK,item,said")
+    if kind == "folder":
+        write(folder / "later.csv", ["cy,9,b"], HEADER)  # with the names themselves
+    sources = opened(folder if kind == "folder" else path, tmp_path / "run", **OTHER)
+    rows = [("ann", "7", "b"), ("bo", "8", "a"), *[("cy", "9", "b")] * (kind == "folder")]
+    assert labels_in(sources) == rows
+    assert sources.read_as == (
+        f"{path.name} was read with who as worker, item as task, said as label",
+    )
+
+
+def test_a_column_that_no_table_has_is_one_sentence(tmp_path: Path) -> None:
+    path = write(tmp_path / "labels.csv", DAY_1, "who,task,label")
+    with pytest.raises(
+        TableError, match=r"^labels.csv must have the column 'whom' \(it has who, task, label"
+    ):
+        opened(path, tmp_path / "run", columns=("worker=whom",))
+
+
+def test_wide_labels_may_name_the_column_of_tasks(tmp_path: Path) -> None:
+    path = write(tmp_path / "labels.csv", ["a,1,b", "b,2,a"], "ann,item,bo")
+    sources = opened(path, tmp_path / "run", wide=True, columns=("task=item",))
+    rows = [("ann", "1", "a"), ("ann", "2", "b"), ("bo", "1", "b"), ("bo", "2", "a")]
+    assert labels_in(sources) == rows
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"columns": ("worker",)}, "columns must be ROLE=COLUMN"),
+        ({"columns": ("who=worker",)}, "with the roles worker, task, label"),
+        ({"columns": ("worker=a", "worker=b")}, "each column once, got 'worker=b'"),
+        ({"columns": ("worker=a", "task=a")}, "each column once, got 'task=a'"),
+        ({"columns": ("worker=a",), "wide": True}, "no more than task with wide"),
+        ({"columns": ("label=a",), "seconds": "a"}, "seconds must name a column of its own"),
+        ({"gold_column": "a"}, "gold_column needs gold, the table that has it"),
+        ({"gold_column": "task", "gold": "gold.csv"}, "another column than that of the tasks"),
+    ],
+)
+def test_columns_that_cannot_be_are_refused(given: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        InputSettings.model_validate({"labels": "labels.csv", **given})
+
+
+TRUTHS = ["w1,t1,a,b", "w2,t1,b,b", "w1,t2,a,", "w2,t2,b,  ", "w2,t3,a,a"]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "folder"])
+def test_truths_stand_once_a_task_though_the_labels_repeat_them(tmp_path: Path, kind: str) -> None:
+    """The crowd's own column of labels is no truth; a blank cell says nothing."""
+    (tmp_path / "days").mkdir()
+    path = write(tmp_path / "days" / "labels.csv", TRUTHS, "worker,task,label,truth")
+    if kind == "parquet":
+        cells = zip(*(row.split(",") for row in TRUTHS), strict=True)
+        columns = dict(zip(("worker", "task", "label", "truth"), map(list, cells), strict=True))
+        path = tmp_path / "labels.parquet"
+        pq.write_table(pa.table(columns), path)
+    elif kind == "folder":
+        path = path.parent
+        write(path / "more.csv", ["w3,t3,b,a", "w3,t4,b,b"], "worker,task,label,truth")
+    sources = opened(path, tmp_path / "run", gold=path, gold_column="truth")
+    assert sources.gold is not None
+    gold = read_gold(sources.gold.table, classes=None)
+    rows = {"t1": "b", "t3": "a"} | ({"t4": "b"} if kind == "folder" else {})
+    assert dict(zip(gold.task.tolist(), gold.label.tolist(), strict=True)) == rows
+
+
+@pytest.mark.parametrize(
+    ("rows", "column", "sentence"),
+    [
+        (["w1,t1,a,b", "w2,t1,a,a"], "truth", "one truth, and 't1' has 'a' and 'b'; mend"),
+        (["w1,t1,a,", "w2,t1,a,"], "truth", "no cell holds a truth"),
+        (
+            ["w1,t1,a,b"],
+            "truths",
+            "'truths', which gold_column names .it has worker, task, label, truth.; m",
+        ),
+    ],
+)
+def test_truths_that_cannot_be_are_one_sentence(
+    tmp_path: Path, rows: list[str], column: str, sentence: str
+) -> None:
+    path = write(tmp_path / "labels.csv", rows, "worker,task,label,truth")
+    with pytest.raises(TableError, match=rf"^labels.csv.*{sentence}"):
+        opened(path, tmp_path / "run", gold=path, gold_column=column)

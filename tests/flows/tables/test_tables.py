@@ -75,7 +75,10 @@ def test_byte_order_mark_crlf_and_quoted_cells_are_read(tmp_path: Path) -> None:
         ("", "labels.csv is empty; it needs a header and rows below it"),
         ("worker,task,label\n", "labels.csv has no rows below its header"),
         ("worker,item,label\nw,t,a\n", "missing: task (it has worker, item, label)"),
-        ("who,item,answer\nw,t,a\n", "labels.csv --format table --map worker="),
+        (
+            "who,item,answer\nw,t,a\n",
+            "say which is which: --map worker=...,task=item,label=answer, or",
+        ),
         (GOOD + "w3,,a\n", "labels.csv, row 4, column task: the cell is blank"),
         (GOOD + "w3,t2,  \n", "labels.csv, row 4, column label: the cell is blank"),
         (
@@ -191,7 +194,7 @@ def test_standardized_features_have_mean_0_and_deviation_1(tmp_path: Path) -> No
         ("task,group,x\nt1,g,1\nt1,g,2\n", {}, "rows 1, 2: task 't1' stands 2 times"),
         ("task,group,x\nt1,,1\n", {}, "row 1, column group: the cell is blank"),
         ("item_id,x\nt1,1\n", {}, "missing: task (it has item_id, x); rename 'item_id' to task"),
-        ("item,item_id,x\nt1,1,2\n", {}, "(it has item, item_id, x); rename or add it"),
+        ("item,question,x\nt1,1,2\n", {}, "(it has item, question, x); rename or add it"),
         (
             f"task,group,x\nt1,g,1\n{LONG},g,1\n",
             {},
@@ -509,6 +512,12 @@ def test_a_column_of_the_roles_own_name_is_taken_before_others() -> None:
     assert guess_roles(("worker", "user", "task", "item", "label", "rating")) == {
         "worker": "worker", "task": "task", "label": "label",
     }  # fmt: skip
+
+
+def test_of_two_columns_for_a_role_the_one_that_ends_in_id_is_taken() -> None:
+    found = guess_roles(("user_id", "query", "item_id", "judgement"))
+    assert found == {"worker": "user_id", "task": "item_id", "label": "judgement"}
+    assert guess_roles(("user_id", "rater_id", "task", "label")).keys() == {"task", "label"}
 
 
 def test_an_unknown_name_is_no_role() -> None:

@@ -184,3 +184,15 @@ def test_what_is_no_file_that_grows_is_named_for_what_it_is(tmp_path: Path) -> N
     path.unlink()
     with pytest.raises(TableError, match="does not exist; name the CSV file that grows"):
         tail.read()
+
+
+def test_columns_may_have_other_names() -> None:
+    """A column with such a name that is not the one meant is passed over."""
+    columns = {"worker": "who", "task": "item", "label": "said"}
+    text = b"who,task,item,label\nann,x,1,yes\n"
+    rows = LabelLines("labels.csv", columns=columns).feed(text)
+    assert (rows.worker, rows.task, rows.label) == (["ann"], ["1"], ["yes"])
+    with pytest.raises(
+        TableError, match=r"columns are who, task, item, label; .*--map worker=\.\.\."
+    ):
+        LabelLines("labels.csv", columns={"worker": "whom", "task": "item"}).feed(text)

@@ -134,3 +134,51 @@ def test_without_errors_it_is_in_closed_form():
 def test_arguments_out_of_range_are_refused(observed, divergence):
     with pytest.raises(ValueError, match="must be"):
         largest_rate(observed, divergence)
+
+
+def law_of_grouped_errors(sizes, rate):
+    """Exact law of the errors where all records of a subject are wrong with chance `rate`, or right."""
+    law = np.ones(1)
+    for size in sizes:
+        wrong = np.zeros(size + 1)
+        wrong[0], wrong[size] = 1 - rate, rate
+        law = np.convolve(law, wrong)
+    return law
+
+
+@pytest.mark.parametrize("sizes", [[4] * 10, [1, 2, 3, 4] * 5, [9, 1, 1, 1, 1, 1]])
+@pytest.mark.parametrize("rate", [0.02, 0.1, 0.3, 0.5, 0.9])
+def test_records_of_a_subject_that_are_all_alike_are_covered_at_the_level(sizes, rate):
+    """Exact: as independent records, those of subjects of four fail more often than one time in ten."""
+    law, n, rows = law_of_grouped_errors(sizes, rate), sum(sizes), max(sizes)
+    bounds = [
+        clopper_pearson_bound(errors, n, level=0.9, rows=rows).value for errors in range(n + 1)
+    ]
+    assert law[np.array(bounds) < rate].sum() <= 0.1
+    alone = [clopper_pearson_bound(errors, n, level=0.9).value for errors in range(n + 1)]
+    if sizes[0] == 4 and 0.1 <= rate <= 0.5:
+        assert law[np.array(alone) < rate].sum() > 0.1
+
+
+def test_records_of_subjects_are_as_many_as_their_share():
+    """Chernoff's bound of n / rows records, named in the assumption, candidates among them."""
+    bound = clopper_pearson_bound(6, 60, level=0.95, n_candidates=3, rows=4)
+    assert bound.value == pytest.approx(largest_rate(0.1, math.log(3 / 0.05) / 15))
+    assert bound.name == "Chernoff"
+    assert bound.assumption.startswith("60 records of independent subjects, at most 4 of each,")
+    assert upper_limit_at(6, 60, -3.0, rows=4) == pytest.approx(largest_rate(0.1, 3 / 15))
+
+
+@pytest.mark.parametrize("rows", [0, -1, 1.5, math.nan])
+@pytest.mark.refusal
+def test_the_most_records_of_a_subject_are_a_whole_number(rows):
+    with pytest.raises(ValueError, match="rows must be a whole number >= 1, got rows="):
+        clopper_pearson_bound(1, 9, level=0.9, rows=rows)
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int8, np.int16])
+def test_counts_of_short_integers_have_the_bounds_of_their_numbers(kind):
+    """300 less a short 100 overflowed, and 3.0e9 less one as well."""
+    for n in (300, 3_000_000_000):
+        short, plain = (clopper_pearson_bound(one, n, level=0.9) for one in (kind(100), 100))
+        assert short.value == plain.value

@@ -2,6 +2,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import gammaln
 from scipy.stats import binom
 
 from benchmarks.learners.two_circles import DELTA, law_of_errors, mass_by_errors
@@ -129,3 +130,22 @@ def test_a_temperature_out_of_range_is_refused(gamma):
         exponential_gibbs_bound(0.1, 50, gamma=gamma, level=0.9)
     with pytest.raises(ValueError, match="mean_error must be"):
         exponential_gibbs_bound(math.nan, 50, gamma=1.0, level=0.9)
+
+
+@pytest.mark.parametrize("n", [1, 7, 299, 300, 2000])
+def test_xi_is_its_defining_sum(n):
+    k = np.arange(1, n)
+    term = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+    term += k * np.log(k / n) + (n - k) * np.log1p(-k / n)
+    assert log_xi(n) == pytest.approx(np.log(2 + np.exp(term).sum()), abs=1e-10)
+
+
+def test_xi_of_billions_of_records_costs_no_more_than_of_ten():
+    """Ramanujan: the root of pi n / 2, plus 2 / 3, to order 1 / root of n; the sum took 8 n bytes."""
+    for n in (10**9, 10**15):
+        exact = math.log(math.sqrt(math.pi * n / 2) + 2 / 3)
+        assert log_xi(n) == pytest.approx(exact, abs=1e-9)
+
+
+def test_a_temperature_whose_square_is_no_double_bounds_nothing():
+    assert exponential_gibbs_bound(0.1, 100, gamma=1e308, level=0.9).value == 1.0

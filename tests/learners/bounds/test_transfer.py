@@ -7,7 +7,7 @@ from scipy.integrate import quad
 from scipy.stats import binom
 
 from benchmarks.learners.two_circles import DELTA, law_of_errors
-from learners.bounds.clopper_pearson import clopper_pearson_bound, upper_limit
+from learners.bounds.clopper_pearson import clopper_pearson_bound, largest_rate, upper_limit
 from learners.bounds.published import private_training_bounds
 from learners.bounds.transfer import log_transfer, log_transfer_tail, transfer_bound
 
@@ -126,3 +126,30 @@ def test_an_epsilon_whose_square_is_no_double_says_nothing(epsilon):
 def test_epsilon_below_zero_is_refused(epsilon):
     with pytest.raises(ValueError, match="epsilon must be >= 0"):
         transfer_bound(1, 10, epsilon=epsilon, level=0.9)
+
+
+def test_training_records_of_subjects_are_as_many_as_their_share():
+    """The transfer of at most n subjects, and Chernoff's bound of n / rows records at its tail."""
+    log_tail = log_transfer_tail(0.05, 600, 0.02)
+    bound = transfer_bound(60, 600, epsilon=0.02, level=0.95, rows=4)
+    assert bound.value == pytest.approx(largest_rate(0.1, -log_tail / 150))
+    assert bound.assumption == (
+        "600 records of independent subjects, at most 4 of each, read with epsilon-differential "
+        "privacy only, epsilon=0.02"
+    )
+    with pytest.raises(ValueError, match="rows must be a whole number >= 1, got rows=0"):
+        transfer_bound(60, 600, epsilon=0.02, level=0.95, rows=0)
+
+
+def test_a_private_model_of_subjects_fails_no_more_often_than_said():
+    """One of eight models, by the exponential mechanism, on 40 subjects of 5 records that are alike."""
+    rng = np.random.default_rng(0)
+    n_subjects, rows, rate, epsilon = 40, 5, 0.3, 0.2
+    failed = 0
+    for _ in range(2000):
+        wrong = rng.random((8, n_subjects)) < rate  # eight models, all as good
+        weight = np.exp(-epsilon / 2 * wrong.sum(axis=1))
+        errors = rows * int(wrong[rng.choice(8, p=weight / weight.sum())].sum())
+        given = {"epsilon": epsilon, "level": 0.9}
+        failed += transfer_bound(errors, 200, **given, rows=rows).value < rate
+    assert failed <= 230  # of 2,000 at level .9; more has a chance below .02

@@ -309,3 +309,26 @@ def test_a_class_never_seen_is_found(n_classes):
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_a_shift_of_half_a_deviation_in_two_of_ten_features_is_found(n_classes):
     assert refused(n_classes, 3.0, 0.0, 100, shift=0.5) >= 0.9
+
+
+def test_bags_of_two_points_tell_the_spread_within_classes_without_bias():
+    """Shares describe the very points of a bag, whose mean takes a part of their spread."""
+    rng, n_bags = np.random.default_rng(0), 600
+    shares = np.eye(2)[np.arange(n_bags) % 2]
+    points = [6 * share + rng.normal(scale=2.0, size=(2, 2)) for share in shares]
+    bags = LabelledBags.of(points, shares)
+    fit = MixtureFit.of_features(bags, bags.points)
+    np.testing.assert_allclose(fit.within, 4 * np.eye(2), atol=0.4)
+    np.testing.assert_allclose(fit.error.mean(axis=0), 2 * np.eye(2), atol=0.2)
+    along = fit.mean.T @ fit.means.weights
+    np.testing.assert_allclose(fit.means.within, along.T @ fit.within @ along, rtol=0.05)
+
+
+def test_bags_of_few_points_borrow_the_spread_of_all():
+    rng = np.random.default_rng(1)
+    shares = np.array([[0.5, 0.5], [1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+    points = [rng.normal(size=(n, 1)) + 9 * shares[i, 1] for i, n in enumerate([400, 2, 2, 400])]
+    bags = LabelledBags.of(points, shares)
+    fit = MixtureFit.of_features(bags, bags.points)
+    own = np.var(points[1], ddof=1)
+    assert fit.error[1, 0, 0] == pytest.approx((own + 20 * fit.within[0, 0]) / 21 / 2)

@@ -78,6 +78,35 @@ def test_relabelling_the_classes_relabels_the_ratio(method):
     )
 
 
+@pytest.mark.parametrize("seed", [1, 3])
+def test_relabelling_the_classes_changes_no_part_that_is_left_out(seed):
+    # more bags than parts: which bags go together must not hang on the classes' numbers
+    bags, proportions, unlabelled = three_class_bags(seed, n_bags=8)
+    order = np.random.default_rng(seed).permutation([1, 2, 0])
+    relabelled = learn_ratios(bags, proportions[:, order], methods=[KernelMatching()])
+    plain = learn_ratios(bags, proportions, methods=[KernelMatching()])
+    assert relabelled.trials[0].mean_error == pytest.approx(plain.trials[0].mean_error, abs=1e-9)
+    np.testing.assert_allclose(
+        relabelled.ratio(unlabelled).ratio, plain.ratio(unlabelled).ratio[order], atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("order", [[1, 2, 0], [2, 1, 0], [1, 0, 2]])
+def test_relabelling_classes_that_the_proportions_do_not_tell_apart_relabels_the_ratio(order):
+    rng = np.random.default_rng(3)
+    proportions = np.repeat(0.1 + 0.7 * np.eye(3), [2, 2, 2], axis=0)
+    bags = [drawn_bag(rng, share, 40)[0] for share in proportions]
+    unlabelled = drawn_bag(rng, [0.2, 0.5, 0.3], 80)[0]
+    plain = learn_ratios(bags, proportions, methods=[KernelMatching()])
+    relabelled = learn_ratios(bags, proportions[:, order], methods=[KernelMatching()])
+    shuffled = learn_ratios(bags[::-1], proportions[::-1], methods=[KernelMatching()])
+    found, error = plain.ratio(unlabelled).ratio, plain.trials[0].mean_error
+    np.testing.assert_allclose(relabelled.ratio(unlabelled).ratio, found[order], atol=1e-6)
+    assert relabelled.trials[0].mean_error == pytest.approx(error, abs=1e-9)
+    assert (shuffled.ratio(unlabelled).ratio == found).all()
+    assert shuffled.trials[0].mean_error == error
+
+
 @by_method
 def test_the_units_of_the_features_do_not_matter(method):
     bags, proportions, unlabelled = three_class_bags(1, n_bags=5)

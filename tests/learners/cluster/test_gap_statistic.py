@@ -36,8 +36,11 @@ def test_prediction_strength_is_measured_where_it_is_asked_for(rng):
     assert np.isnan([one.strength for one in other.table]).all()
 
 
-def test_points_that_are_all_the_same_have_no_structure(rng):
-    assert cluster_number(np.ones((20, 2)), k_max=3, rng=rng).n_clusters == 1
+@pytest.mark.parametrize("method", ["gap", "slope", "prediction_strength"])
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_there_are_no_more_clusters_than_points_that_differ(method, k, rng):
+    x = np.array([[1.0, 1.0], [2.0, 5.0], [4.0, 3.0]])[np.arange(24) % k]
+    assert cluster_number(x, k_max=6, method=method, rng=rng).n_clusters == k
 
 
 @pytest.mark.refusal

@@ -213,3 +213,23 @@ def test_a_tails_probability_is_above_none_and_at_most_a_half(probability: float
     assert noise_tail(1.0, 0.5, n=100) >= 0.0
     with pytest.raises(ValueError, match="probability must be in"):
         noise_tail(1.0, probability, n=100)
+
+
+def test_records_of_subjects_are_as_many_as_their_share() -> None:
+    bound = agreeing_holdout_bound(AGREES, GATE, n=5000, level=0.95, rows=4)
+    on_holdout = 0.1 + 0.05 + noise_tail(0.005, 0.0125, 5000)
+    assert bound.value == pytest.approx(largest_rate(on_holdout, math.log(2 / 0.025) / 1250))
+    assert "they are of independent subjects, at most 4 of each;" in bound.assumption
+    log_tail = log_transfer_tail(0.05 / 2 / 2, 5000, 0.24)
+    limit = 0.1 + 0.05 + noise_tail(0.005, 0.05 / 2 / 12 / 2, 5000)
+    private = private_holdout_bound(AGREES, GATE, n=5000, level=0.95, rows=4)
+    assert private.value == pytest.approx(largest_rate(min(1.0, limit), -log_tail / 1250))
+    assert private.assumption.startswith(
+        "5000 records of independent subjects, at most 4 of each, "
+    )
+
+
+@pytest.mark.parametrize("bound", [agreeing_holdout_bound, private_holdout_bound])
+def test_a_subject_has_one_record_at_least(bound) -> None:
+    with pytest.raises(ValueError, match="rows must be a whole number >= 1, got rows=0"):
+        bound(AGREES, GATE, n=5000, level=0.95, rows=0)

@@ -5,13 +5,17 @@ import numpy as np
 import pytest
 
 from learners.bounds.transfer import log_transfer
+from learners.holdout.candidate_gate import CandidateGate
+from learners.holdout.certified import CertifiedHoldout
 from learners.holdout.gate_bounds import noise_tail, value_tail
+from learners.holdout.metric_gate import Auc
 from learners.holdout.sizing import (
     fitted_gate,
     holdout_widths,
     largest_budget,
     thresholdout_advice,
 )
+from learners.holdout.thresholdout import Thresholdout
 from privacy.accounting import exact
 from privacy.mechanism import Question
 from tests.learners.holdout.test_thresholdout import alone, holdout_query
@@ -104,6 +108,17 @@ def test_a_tolerance_is_a_share_between_none_and_all(tolerance):
         thresholdout_advice(tolerance, n=100, n_questions=10, budget=1, level=0.9)
 
 
+@pytest.mark.refusal
+@pytest.mark.parametrize("name", ["n", "n_questions", "budget"])
+@pytest.mark.parametrize("odd", [1.5, math.inf, math.nan])
+def test_numbers_of_records_questions_and_refutations_are_whole(name, odd):
+    """Those that are not ended in a division by zero or in a logarithm of none."""
+    given = {"n": 100, "n_questions": 10, "budget": 2, "level": 0.9} | {name: odd}
+    for advice in (holdout_widths, lambda n, **other: thresholdout_advice(0.1, n=n, **other)):
+        with pytest.raises(ValueError, match=f"{name} must be a whole number >= 1, got {name}="):
+            advice(**given)
+
+
 @pytest.mark.parametrize("knobs", [{"n_questions": 0}, {"n": 1}, {"level": 1.0}])
 def test_a_budget_is_sought_for_a_holdout_that_can_be_asked(knobs):
     with pytest.raises(ValueError, match="must be"):
@@ -129,11 +144,13 @@ def test_no_budget_is_larger_than_the_questions():
 FITTED = {"price": 2.5, "n": 1, "n_scored": 1, "epsilon_score": 0.2, "budget": 1, "rows": 1}
 
 
+@pytest.mark.refusal
 @pytest.mark.parametrize("knob", FITTED)
 def test_a_gate_is_fitted_to_positive_numbers_alone(knob):
     fitted_gate(**FITTED)
-    with pytest.raises(ValueError, match="price, epsilon_score and all numbers must be > 0"):
-        fitted_gate(**FITTED | {knob: type(FITTED[knob])(0)})
+    for odd in (type(FITTED[knob])(0), math.inf, math.nan):
+        with pytest.raises(ValueError, match=f"must be .* {knob}={odd}"):
+            fitted_gate(**FITTED | {knob: odd})
 
 
 @pytest.mark.parametrize("n", [67, 101, 400, 999, 4_000])
@@ -206,3 +223,20 @@ def test_noise_on_the_score_that_outweighs_all_else_refutes_one_honest_model_in_
     gap = np.abs(rng.binomial(n, 0.5, times) / n - np.clip(scored, 0, 1))
     threshold = gate.threshold + rng.laplace(0, 2 * gate.sigma, times)
     assert (gap + rng.laplace(0, 4 * gate.sigma, times) > threshold).mean() < 0.01
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: Thresholdout(0.1, 0.01, True),
+        lambda: CandidateGate(True, 1, 1.0),
+        lambda: CandidateGate(9, True, 1.0),
+        lambda: Auc(True, 1),
+        lambda: CertifiedHoldout(9, 0.1, 0.1, n_folds=True, per_fold=1, level=0.9),
+        lambda: fitted_gate(**FITTED | {"budget": True}),
+    ],
+)
+def test_a_truth_value_is_no_number_of_anything(build):
+    with pytest.raises(ValueError, match="whole number"):
+        build()

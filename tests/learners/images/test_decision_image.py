@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import RidgeClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -93,6 +94,36 @@ def test_more_features_than_rows_give_the_same_decision_as_their_span(rng):
     assert len(image.components_) == 3
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e-4, 1e-8, 1e-11])
+@pytest.mark.parametrize("classifier", ["lda", LinearDiscriminantAnalysis()], ids=["lda", "own"])
+def test_a_feature_of_far_smaller_scale_is_kept(scale, classifier, rng):
+    y = np.arange(200) % 2
+    x = rng.normal(size=(200, 3))
+    x[:, 1] = scale * (y + x[:, 1] / 9)
+    image = DecisionImage(classifier).fit(x, y)
+    assert image.score(x, y) == 1
+    assert image.decision_image_[1] * scale > 10
+
+
+@pytest.mark.parametrize("value", [0.1, 1e12 + 0.1, -7.3e5])
+@pytest.mark.parametrize("classifier", ["svm", "lda", "centroid"])
+def test_a_constant_feature_has_no_weight_whatever_its_mean_is_rounded_to(classifier, value, rng):
+    x, y = rng.normal(size=(90, 3)), np.arange(90) % 2
+    x[:, 1] = value
+    image = DecisionImage(classifier).fit(x, y)
+    assert image.decision_image_[1] == 0
+    assert len(image.components_) == 2
+    with pytest.raises(ValueError, match="no feature varies"):
+        DecisionImage(classifier).fit(x[:, [1]], y)
+
+
+def test_relevance_vectors_of_many_rows_take_some_of_them_as_basis(rng):
+    x = rng.normal(size=(2100, 3))
+    image = DecisionImage("rvm").fit(x, x[:, 0] > 0)
+    assert image.score(x, x[:, 0] > 0) > 0.97
+    np.testing.assert_allclose(image.dual_coef_ @ (x - x.mean(axis=0)), image.decision_image_)
+
+
 @pytest.mark.refusal
 def test_what_does_not_fit_is_refused(rows):
     x, y = rows
@@ -111,6 +142,10 @@ def test_what_does_not_fit_is_refused(rows):
         DecisionImage(KNeighborsClassifier()).fit(x, y)
     with pytest.raises(ValueError, match="features must have finite variances"):
         DecisionImage().fit(1e200 * x, y)
+    with pytest.raises(
+        ValueError, match="features must have finite variances > 0, got numbers too small"
+    ):
+        DecisionImage().fit(1e-160 * x, y)
     with pytest.raises(ValueError, match="no feature varies"):
         DecisionImage().fit(np.ones((80, 2)), y)
     image = DecisionImage("centroid").fit(x, y)

@@ -88,6 +88,9 @@ def test_what_does_not_fit_is_refused(rng):
     bad[3, 1] = np.nan
     with pytest.raises(ValueError, match="at row 3, column 1"):
         error_image_test(bad, gold, wrong, rng=rng)
+    known = np.array(["a", None] * 5, dtype=object)
+    with pytest.raises(ValueError, match="a class of one kind for each task, got NoneType, str"):
+        error_image_test(x, known, known, rng=rng)
 
 
 def test_permutations_of_many_tasks_are_drawn_some_at_a_time(monkeypatch, rng):

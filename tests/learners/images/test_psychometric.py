@@ -216,3 +216,33 @@ def test_a_workers_posterior_does_not_depend_on_the_others():
     assert one.threshold[0] == pytest.approx(both.threshold[0], rel=1e-12)
     assert one.lapse_high[0] == pytest.approx(both.lapse_high[0], rel=1e-12)
     assert not both.curve.flags.writeable
+
+
+def test_of_no_workers_there_are_no_posteriors():
+    found = psychometric_posterior(np.array([1.0, 2.0]), np.zeros((0, 2)), np.zeros((0, 2)))
+    assert found.threshold.shape == found.lapse_high.shape == (0,)
+    assert found.curve.shape == (0, 2)
+
+
+@pytest.mark.parametrize("answers", [8, 80, 1500])
+@pytest.mark.parametrize("link", ["weibull", "logistic"])
+def test_posteriors_hold_what_is_drawn_from_their_prior_as_often_as_they_say(link, answers):
+    """Of 400 workers at .9, with three standard errors on either side."""
+    rng, n_workers, lapse_max = np.random.default_rng(answers), 400, 0.4
+    x = np.array([0.2, 0.5, 1.0, 2.0, 4.0])
+    place, slope = (
+        rng.uniform(*one, n_workers) for one in psychometric._whole_box(x, 0.4, link)[:2]
+    )
+    lapse = (drawn := rng.beta(1, 4, 100 * n_workers))[drawn < lapse_max][:n_workers]
+    scale, slope = (np.exp(place) if link == "weibull" else place), np.exp(slope)
+    share = psychometric._share(x, *(one[:, None] for one in (scale, slope, lapse)), 0.5, link)
+    n = rng.multinomial(answers, np.full(5, 0.2), size=n_workers)
+    found = psychometric_posterior(
+        x, rng.binomial(n, share), n, lapse_max=lapse_max, link=link, level=0.9
+    )
+    half = scale * np.log(2) ** (1 / slope) if link == "weibull" else scale
+    for true, low, high in (
+        (half, found.threshold_low, found.threshold_high),
+        (lapse, found.lapse_low, found.lapse_high),
+    ):
+        assert np.mean((low <= true) & (true <= high)) == pytest.approx(0.9, abs=0.045)

@@ -14,7 +14,7 @@ from learners.private.gaussian_objective import (
     gaussian_weight,
     noise_deviation,
 )
-from learners.private.linear_model import fit_linear, signs, to_coef
+from learners.private.linear_model import Signs, fit_linear, to_coef
 from learners.private.logistic_minimum import lift
 from learners.private.objective_perturbation import split_epsilon, training_query
 from privacy.accounting import exact
@@ -28,7 +28,7 @@ from tests.learners.scripted_noise import SeededNoise, SilentNoise
 
 
 def some_rows(rng, n_classes=2, n=30):
-    return lift(rng.normal(size=(n, 2)), 1.0), signs(rng.integers(n_classes, size=n), n_classes)
+    return lift(rng.normal(size=(n, 2)), 1.0), Signs(rng.integers(n_classes, size=n), n_classes)
 
 
 class Listening(SilentNoise):
@@ -76,7 +76,7 @@ def test_the_noise_is_a_gaussian_vector_and_pays_for_stopping_short(rng):
 def test_without_noise_the_model_is_the_non_private_one(rng):
     x, y = rng.normal(size=(30, 2)), rng.integers(2, size=30)
     weight = gaussian_weight(
-        lift(x, 1.0), signs(y, 2), epsilon=1.0, delta=1e-3, regularization=0.1, noise=SilentNoise()
+        lift(x, 1.0), Signs(y, 2), epsilon=1.0, delta=1e-3, regularization=0.1, noise=SilentNoise()
     )
     plain = fit_linear(x, y, regularization=0.1, norm_bound=1.0, n_classes=2)
     assert to_coef(weight, 1.0) == pytest.approx(plain.coef, abs=1e-8)

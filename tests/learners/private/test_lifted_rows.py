@@ -154,6 +154,7 @@ def test_training_on_pages_of_a_file_holds_a_fraction_of_the_rows(
     monkeypatch.setattr(logistic_minimum, "HELD_CELLS", 0)
     for blocks in ("logistic_minimum", "noisy_descent", "linear_model", "subspaces"):
         monkeypatch.setattr(f"learners.private.{blocks}.BLOCK", 512)
+    monkeypatch.setattr("learners.selection.public_split.BLOCK", 512)
     x, y, judges = drawn(8_000, 64)
     np.save(tmp_path / "x.npy", x)
     pages = np.load(tmp_path / "x.npy", mmap_mode="r")

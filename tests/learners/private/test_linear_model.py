@@ -1,4 +1,5 @@
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -6,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from learners.private.linear_model import LinearModel, fit_linear, signs
+from learners.private.linear_model import LinearModel, Signs, fit_linear
 from learners.private.logistic_minimum import clipped, lift
 
 
@@ -21,7 +22,7 @@ def test_scikit_learn_finds_the_same_weights_on_the_lifted_rows(rng, n_classes):
     """Oracle: no intercept of its own, since the lifted row carries a regularised one."""
     x, y = blobs(rng, n_classes=n_classes)
     model = fit_linear(x, y, regularization=0.05, norm_bound=2.0, n_classes=n_classes)
-    for coef, sign in zip(model.coef, signs(y, n_classes), strict=True):
+    for coef, sign in zip(model.coef, Signs(y, n_classes), strict=True):
         peer = LogisticRegression(C=1 / (0.05 * len(x)), fit_intercept=False, tol=1e-10)
         peer.fit(lift(x, 2.0), sign)
         scale = np.array([2.0, 2.0, 2.0, 1.0]) * math.sqrt(2)
@@ -195,3 +196,45 @@ def test_knobs_out_of_range_are_refused(knobs):
 def test_rows_that_cannot_be_trained_on_are_refused(x, y):
     with pytest.raises(ValueError, match="must"):
         fit_linear(x, y, regularization=0.1, norm_bound=1.0, n_classes=2)
+
+
+def test_signs_are_the_matrix_that_they_stand_for(rng):
+    for n_classes in (2, 3):
+        y, weight = rng.integers(n_classes, size=9), rng.uniform(size=9)
+        problems = [1] if n_classes == 2 else [0, 1, 2]
+        whole = np.array([np.where(y == one, weight, -weight) for one in problems])
+        sign, part = Signs(y, n_classes, weight), rng.uniform(size=9) < 0.5
+        np.testing.assert_array_equal(np.asarray(sign), whole)
+        np.testing.assert_array_equal(np.array(list(sign)), whole)
+        np.testing.assert_array_equal(np.asarray(sign[:, part]), whole[:, part])
+        assert (len(sign), sign[0].tolist()) == (len(problems), whole[0].tolist())
+        np.testing.assert_array_equal(np.abs(np.asarray(Signs(y, n_classes))), np.ones_like(whole))
+
+
+def test_judging_rows_of_many_classes_holds_no_score_of_each_row_in_each_class(rng):
+    """8,000 rows in 500 problems: the scores of all are 32 MB."""
+    x, coef = rng.normal(size=(8000, 2)), rng.normal(size=(500, 3))
+    model = LinearModel(coef, 9.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("learners.private.linear_model.MAX_CELLS", 2**15)
+        tracemalloc.start()
+        found = model.predict(x)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < 4e6
+    np.testing.assert_array_equal(found, model.decision(x).argmax(axis=1))
+
+
+@pytest.mark.refusal
+def test_short_floats_of_numpys_are_numbers_like_others(rng):
+    """Beside the largest double they overflowed, and infinity passed for a finite number."""
+    x, y = blobs(rng)
+    short, plain = (
+        fit_linear(x, y, regularization=one(0.5), norm_bound=one(2.0), n_classes=2)
+        for one in (np.float32, float)
+    )
+    assert short.coef.tobytes() == plain.coef.tobytes()
+    with pytest.raises(ValueError, match="regularization must be >= 1e-09 and finite, got"):
+        fit_linear(x, y, regularization=np.float32("inf"), norm_bound=1.0, n_classes=2)
+    with pytest.raises(ValueError, match="norm_bound must be > 0 and finite, got"):
+        LinearModel(np.ones((1, 2)), np.float32("inf"))

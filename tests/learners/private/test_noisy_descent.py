@@ -8,7 +8,7 @@ from scipy.special import softmax
 from scipy.stats import norm
 
 from learners.private import LinearModel, PrivateLogisticRegression, fit_linear
-from learners.private.linear_model import signs, to_coef
+from learners.private.linear_model import Signs, to_coef
 from learners.private.logistic_minimum import lift
 from learners.private.noisy_descent import (
     NoisyGradientDescent,
@@ -45,7 +45,7 @@ def test_no_row_moves_the_sum_of_a_step_by_more_than_a_half(seed, n_classes, siz
     rng = np.random.default_rng(seed)
     x, y = some_rows(rng, n_classes)
     row, share = lift(x, 0.5), rng.uniform(size=len(y))
-    sign = signs(y, n_classes) * share
+    sign = Signs(y, n_classes, share)
     weight = size * rng.normal(size=(len(sign), row.shape[1]))
     whole = clipped_sum(row, sign, weight)
     for one in range(5):
@@ -122,7 +122,7 @@ def test_the_audit_catches_too_little_noise():
 def test_two_classes_without_noise_come_near_the_trained_model(rng):
     x, y = some_rows(rng, 2, n=400)
     plan = mechanism(epsilon=50.0).plan(400)
-    weight = descend(lift(x, 2.0), signs(y, 2), plan, noise=SilentNoise())
+    weight = descend(lift(x, 2.0), Signs(y, 2), plan, noise=SilentNoise())
     found = LinearModel(to_coef(weight, 2.0), 2.0).predict(x)
     clear = fit_linear(x, y, regularization=1e-3, norm_bound=2.0, n_classes=2).predict(x)
     assert (found == clear).mean() > 0.95
@@ -131,7 +131,7 @@ def test_two_classes_without_noise_come_near_the_trained_model(rng):
 def test_many_classes_are_told_with_the_probabilities_of_the_softmax(rng):
     x, y = some_rows(rng, 4)
     one = mechanism(4)
-    row, sign = lift(x, 2.0), signs(y, 4)
+    row, sign = lift(x, 2.0), Signs(y, 4)
     weight = descend(row, sign, one.plan(40), noise=SilentNoise())
     coef = one.draw(training_query(x, y, dataset="toy"), SilentNoise())["coef"]
     found = LinearModel(np.array(coef), 2.0).predict_proba(x)

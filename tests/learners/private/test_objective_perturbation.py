@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from learners.private.linear_model import LinearModel, fit_linear, signs
+from learners.private.linear_model import LinearModel, Signs, fit_linear
 from learners.private.logistic_minimum import lift
 from learners.private.objective_perturbation import (
     ObjectivePerturbation,
@@ -142,8 +142,8 @@ def test_densities_of_neighbouring_rows_stay_within_the_claim(rng, epsilon, regu
         x, y = 3 * rng.normal(size=(n, 1)), rng.integers(2, size=n)
         other_x, other_y = x.copy(), y.copy()
         other_x[0], other_y[0] = -x[0], 1 - y[0]
-        row, sign = lift(x, 1.0), signs(y, 2)[0]
-        other, other_sign = lift(other_x, 1.0), signs(other_y, 2)[0]
+        row, sign = lift(x, 1.0), Signs(y, 2)[0]
+        other, other_sign = lift(other_x, 1.0), Signs(other_y, 2)[0]
         for weight in rng.normal(size=(60, 2)) * rng.choice([0.5, 3.0, 15.0], (60, 1)):
             ratio = log_density(row, sign, weight, split, regularization) - log_density(
                 other, other_sign, weight, split, regularization
@@ -160,8 +160,8 @@ def test_the_claim_is_not_far_above_what_neighbours_can_reach():
     other_x, other_y = x.copy(), y.copy()
     other_x[0], other_y[0] = 0.5, 0
     weight = np.array([-30.0, 22.5])
-    ratio = log_density(lift(x, 1.0), signs(y, 2)[0], weight, split, regularization) - log_density(
-        lift(other_x, 1.0), signs(other_y, 2)[0], weight, split, regularization
+    ratio = log_density(lift(x, 1.0), Signs(y, 2)[0], weight, split, regularization) - log_density(
+        lift(other_x, 1.0), Signs(other_y, 2)[0], weight, split, regularization
     )
     assert 0.65 * epsilon < abs(ratio) <= split.noise + split.jacobian
 
@@ -170,7 +170,7 @@ def test_the_claim_is_not_far_above_what_neighbours_can_reach():
 def test_the_released_weights_are_the_certified_minimum_for_the_drawn_noise(rng, n_classes):
     """Ties the code to the densities above: the noise is recovered from the weights."""
     x, y = some_rows(rng, n_classes=n_classes)
-    row, sign = lift(x, 1.0), signs(y, n_classes)
+    row, sign = lift(x, 1.0), Signs(y, n_classes)
     drawn = np.array([3.0, -4.0, 1.0])
     noise = OneDraw(drawn)
     weight = perturbed_weight(row, sign, epsilon=1.2, regularization=0.08, noise=noise)
@@ -186,7 +186,7 @@ def test_the_released_weights_are_the_certified_minimum_for_the_drawn_noise(rng,
 def test_the_noises_have_the_norms_of_the_proof(rng, n_classes):
     """Gamma(columns, 1) in the objective, Gamma(columns, 2 tau / (lam epsilon)) on the minimum."""
     x, y = some_rows(rng, n_classes=n_classes)
-    sign, noise = signs(y, n_classes), OneDraw([1.0, 0.0, 0.0])
+    sign, noise = Signs(y, n_classes), OneDraw([1.0, 0.0, 0.0])
     perturbed_weight(lift(x, 1.0), sign, epsilon=2.0, regularization=0.1, noise=noise)
     split = split_epsilon(2.0 / len(sign), 0.1, len(x))
     strength = 0.1 + split.extra_regularization
@@ -202,8 +202,8 @@ def test_the_noise_on_the_minimum_reaches_the_weights(rng):
             return 0.0 if scale == 1.0 else 0.25
 
     knobs = {"epsilon": 1.0, "regularization": 0.1}
-    still = perturbed_weight(lift(x, 1.0), signs(y, 2), noise=SilentNoise(), **knobs)
-    moved = perturbed_weight(lift(x, 1.0), signs(y, 2), noise=Shifted(), **knobs)
+    still = perturbed_weight(lift(x, 1.0), Signs(y, 2), noise=SilentNoise(), **knobs)
+    moved = perturbed_weight(lift(x, 1.0), Signs(y, 2), noise=Shifted(), **knobs)
     assert moved - still == pytest.approx(np.array([[0.25, 0.0, 0.0]]))
 
 
@@ -396,3 +396,22 @@ def test_the_smallest_prices_and_bounds_train_and_smaller_ones_are_refused(rng, 
         kind(1e-200, 0.01, 1.0, n_classes)
     with pytest.raises(ValueError, match="norm_bound must be >= 1e-100 and finite"):
         kind(1.0, 0.01, 1e-200, n_classes)
+
+
+@pytest.mark.parametrize("kind", [ObjectivePerturbation, OutputPerturbation])
+@pytest.mark.parametrize(
+    ("epsilon", "regularization"), [(1e6, 1.7e308), (1e300, 1e300), (1.7e308, 1.7e308)]
+)
+def test_noise_too_small_for_a_double_is_the_least_that_can_be_drawn(
+    rng, kind, epsilon, regularization
+):
+    """A scale of 0 is refused by the noise source: it failed the draw after the payment."""
+
+    class Strict(SeededNoise):
+        def gamma(self, shape, scale):
+            assert 0 < scale < math.inf
+            return super().gamma(shape, scale)
+
+    query = training_query(*some_rows(rng), dataset="toy")
+    released = kind(epsilon, regularization, 1.0, 2).draw(query, Strict(0))
+    assert np.isfinite(released["coef"]).all()

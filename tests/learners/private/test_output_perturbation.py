@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from learners.private.linear_model import fit_linear, signs
+from learners.private.linear_model import Signs, fit_linear
 from learners.private.logistic_minimum import TOLERANCE, certified_minimum, lift
 from learners.private.objective_perturbation import training_query
 from learners.private.output_perturbation import (
@@ -72,7 +72,7 @@ def test_the_noise_has_the_norm_of_the_proof_for_each_problem(rng, n_classes):
             asked.append((shape, scale))
             return 0.0
 
-    sign = signs(y, n_classes)
+    sign = Signs(y, n_classes)
     noisy_output(lift(x, 1.0), sign, epsilon=2.0, regularization=0.1, noise=Listening())
     scale = len(sign) * (2 / 30 + 2e-10) / 0.1 / 2.0
     assert asked == [(3, pytest.approx(scale))] * len(sign)

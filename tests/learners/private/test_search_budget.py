@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.model_selection import GridSearchCV, KFold, RandomizedSearchCV
 
 from learners.private.paying_estimators import PrivateLogisticRegression, check_search
 from privacy.accounting import exact
@@ -132,3 +132,13 @@ def test_a_search_over_another_estimator_is_refused(rows):
 def test_a_search_without_a_ledger_is_refused(rows):
     with pytest.raises(ValueError, match="ledger must be given"):
         check_search(search(None), *rows)
+
+
+@pytest.mark.refusal
+def test_a_search_whose_candidates_are_not_known_beforehand_is_refused(ledger, rows):
+    estimator = PrivateLogisticRegression(ledger, "toy", classes=(0, 1))
+    drawn = RandomizedSearchCV(estimator, GRID, n_iter=2, error_score="raise")
+    for given, name in ((drawn, "RandomizedSearchCV"), (estimator, "PrivateLogisticRegression")):
+        with pytest.raises(TypeError, match=f"search must be a GridSearchCV, .* got {name}"):
+            check_search(given, *rows)
+    assert spent(ledger) == 0

@@ -1,5 +1,6 @@
 import dataclasses
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -355,3 +356,14 @@ REFUSED = [
 def test_a_knob_out_of_range_is_refused(made, words):
     with pytest.raises(ValueError, match=words):
         made()
+
+
+@pytest.mark.parametrize("n_components", [1, 2])
+@pytest.mark.parametrize("kind", [PrincipalSubspace, DeflatedDirections])
+def test_the_largest_prices_draw_the_leading_directions(kind, n_components):
+    """Their products with moments were infinite, and failed the draw after the payment."""
+    x = np.diag([3.0, 2.0, 1.0]) / 3
+    query = moments_query(np.vstack([x] * 5), norm_bound=1.0, dataset="toy")
+    found = kind(sys.float_info.max, n_components).draw(query, SeededNoise(0))
+    share = np.square(found["components"]).sum(axis=0)
+    np.testing.assert_allclose(share, [1.0, float(n_components == 2), 0.0], atol=1e-9)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from learners.private.gaussian_objective import gaussian_weight
-from learners.private.linear_model import signs
+from learners.private.linear_model import Signs
 from learners.private.logistic_minimum import lift
 from learners.private.objective_perturbation import perturbed_weight
 from learners.private.output_perturbation import noisy_output
@@ -35,7 +35,7 @@ class Listening(SilentNoise):
 
 def asked(train, x, y, n_classes=2):
     noise = Listening()
-    train(lift(x, 1.0), signs(y, n_classes), noise=noise)
+    train(lift(x, 1.0), Signs(y, n_classes), noise=noise)
     return noise.asked
 
 
@@ -62,8 +62,8 @@ def test_every_weight_gets_noise(rng, train):
         def direction(self, dimension):
             return np.ones(dimension) / np.sqrt(dimension)
 
-    still = train(lift(x, 1.0), signs(y, 2), noise=SilentNoise())
-    moved = train(lift(x, 1.0), signs(y, 2), noise=Unit())
+    still = train(lift(x, 1.0), Signs(y, 2), noise=SilentNoise())
+    moved = train(lift(x, 1.0), Signs(y, 2), noise=Unit())
     assert (np.abs(moved - still) > 1e-3).all()
 
 
@@ -74,5 +74,5 @@ def test_a_row_that_exceeds_the_declared_norm_has_no_more_influence(rng, train):
     x[0] *= 2 / np.linalg.norm(x[0])
     far = x.copy()
     far[0] *= 1000
-    here, there = (train(lift(one, 1.0), signs(y, 2), noise=SilentNoise()) for one in (x, far))
+    here, there = (train(lift(one, 1.0), Signs(y, 2), noise=SilentNoise()) for one in (x, far))
     assert here == pytest.approx(there, abs=1e-12)

@@ -5,7 +5,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from learners.search.covers import FeatureCover, HyperplaneCover
-from learners.search.predictive_index import PredictiveIndex
+from learners.search.predictive_index import PredictiveIndex, _first_of_each
 
 
 @pytest.mark.refusal  # some of the checks pass sparse rows or parameters of any type
@@ -226,10 +226,22 @@ def test_what_does_not_fit_is_refused(rows):
         ({"scorer": lambda q, o: o[int(q[0] > 0) :, 0]}, "one finite score"),
         ({"scorer": lambda q, o: ["high"] * len(o)}, "one finite score"),
         ({"scorer": lambda q, o: None}, "one finite score"),
+        ({"scorer": lambda q, o: [[1.0], [1.0, 2.0]]}, "what scorer returns must be numbers"),
+        ({"top": True}, "top must be a whole number >= 1, got top=True"),
+        ({"cover": HyperplaneCover(n_planes=True)}, "n_planes must be 'auto' or from 1 to 63"),
+        ({"cover": HyperplaneCover(n_partitions=True)}, "n_partitions must be a whole number"),
     ):
         with pytest.raises(ValueError, match=message):
             PredictiveIndex(**knobs).fit(objects, queries=queries)
+    for cover in (5, HyperplaneCover, "hyperplanes"):
+        with pytest.raises(TypeError, match="cover must be one such as FeatureCover"):
+            PredictiveIndex(cover).fit(objects, queries=queries)
     index = PredictiveIndex(random_state=0).fit(objects, queries=queries)
+    for some in (["a"] * 6, [[1.0], [1.0, 2.0]], [10**400] * 6):
+        with pytest.raises(ValueError, match="query must be numbers, as many in each row"):
+            index.query(some, k=1, budget=10)
+        with pytest.raises(ValueError, match="queries must be numbers, as many in each row"):
+            PredictiveIndex().fit(objects, queries=[some])
     with pytest.raises(ValueError, match="k must be from 1 to the budget"):
         index.query(queries[0], k=11, budget=10)
     with pytest.raises(ValueError, match=r"got k=2 and budget=9.5"):
@@ -264,3 +276,21 @@ def test_neighbours_of_queries_of_a_width_of_their_own_are_those_of_each_query(r
         np.testing.assert_array_equal(scores[at], found.scores)
     with pytest.raises(ValueError, match="query must be 2 finite numbers"):
         index.kneighbors(objects[:3], 2, 20)
+
+
+def test_a_query_reads_no_more_of_the_global_list_than_its_budget(rows, monkeypatch):
+    """A million objects were sorted for every query whose lists were used up."""
+    objects, queries = rows
+    index = PredictiveIndex(FeatureCover(), list_length=3, random_state=0)
+    index.fit(objects, queries=queries)
+    whole, seen = index.candidates(queries[0], len(objects)), []
+
+    def watched(ids):
+        seen.append(len(ids))
+        return _first_of_each(ids)
+
+    monkeypatch.setattr("learners.search.predictive_index._first_of_each", watched)
+    for budget in range(1, 60):
+        assert index.candidates(queries[0], budget).tolist() == whole[:budget].tolist()
+        assert max(seen) <= 6 * 3 + 2 * budget  # six features' lists, and the global one
+    assert len(objects) > 6 * 3 + 2 * 59

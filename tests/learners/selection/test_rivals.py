@@ -1,14 +1,18 @@
 import dataclasses
 import math
+import tracemalloc
 from collections import Counter
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
+from learners.private.noisy_descent import clipped_sum
 from learners.private.objective_perturbation import training_query
+from learners.selection.histogram_width import HistogramValidation
 from learners.selection.public_split import split_rows
 from learners.selection.rivals import RandomSelection, SplitBudgetSelection, SplitDataSelection
+from learners.selection.stability import StabilityValidation
 from privacy.mechanism import Mechanism
 from tests.learners.scripted_noise import SeededNoise, SilentNoise
 
@@ -166,3 +170,39 @@ def test_the_cost_of_a_random_choice_is_epsilon(rng):
 def test_knobs_of_a_random_choice_out_of_range_are_refused(knobs):
     with pytest.raises(ValueError, match="must be"):
         dataclasses.replace(RANDOM, **knobs)
+
+
+def test_rows_of_many_classes_have_no_table_of_each_row_in_each_class(rng, monkeypatch):
+    """8,000 rows of 500 classes: signs, scores or gradients of all would be 16 MB on either side."""
+    monkeypatch.setattr("learners.private.linear_model.MAX_CELLS", 2**15)
+    n, n_classes = 8000, 500
+    x, y = rng.normal(size=(n, 2)), rng.integers(n_classes, size=n)
+    query = training_query(x, y, dataset="toy", validation=np.arange(n) % 2 == 0)
+    weight = rng.normal(size=(n_classes, 3))
+    tracemalloc.start()
+    rows = split_rows(query, 3.0, n_classes)
+    found = rows.score(weight), rows.n_errors(weight), clipped_sum(rows.row, rows.sign, weight)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4e6
+    score = weight @ np.asarray(rows.judge[:]).T
+    sign = np.where(rows.judge_y == np.arange(n_classes)[:, None], 1.0, -1.0)
+    assert found[0] == pytest.approx(-np.clip(1 - sign * score, 0, 1).mean())
+    assert found[1] == (score.argmax(axis=0) != rows.judge_y).sum()
+    monkeypatch.setattr("learners.private.linear_model.MAX_CELLS", 2**40)
+    whole = clipped_sum(rows.row, rows.sign, weight)
+    np.testing.assert_allclose(found[2], whole, atol=1e-10)
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("candidates", [0.1, [0.1, 1.0], np.array([0.1, 1.0])])
+def test_candidates_that_are_no_tuple_of_numbers_are_refused_at_once(candidates):
+    """One number was an error of its own; a list was taken, and refused by the ledger."""
+    knobs = {"norm_bound": 1.0, "n_classes": 2}
+    for build in (
+        lambda: SplitBudgetSelection(candidates, epsilon=1.0, **knobs),
+        lambda: StabilityValidation(candidates, 1.0, 1.0, **knobs),
+        lambda: HistogramValidation(candidates, 1.0, 1.0, low=0.0, high=1.0),
+    ):
+        with pytest.raises(TypeError, match="candidates must be a tuple of numbers, such as"):
+            build()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from learners.private.linear_model import fit_linear, signs
+from learners.private.linear_model import Signs, fit_linear
 from learners.private.logistic_minimum import lift
 from learners.private.objective_perturbation import perturbed_weight, split_epsilon, training_query
 from learners.selection.per_candidate import PerCandidateValidation
@@ -35,7 +35,7 @@ def some_query(rng, n=80, n_classes=2):
 def scores(selection, query):
     """Each candidate's score without any noise."""
     rows, held_out = query.value, query.value["validation"]
-    row, sign = lift(rows["x"], selection.norm_bound), signs(rows["y"], selection.n_classes)
+    row, sign = lift(rows["x"], selection.norm_bound), Signs(rows["y"], selection.n_classes)
     return [
         ramp_score(
             perturbed_weight(
@@ -79,16 +79,16 @@ def test_no_replacement_of_a_row_moves_a_score_by_more(seed, n_classes, regulari
     rng = np.random.default_rng(seed)
     n_train, n_validation = int(rng.integers(2, 40)), int(rng.integers(2, 40))
     x, y = rng.normal(size=(n_train, 2)), rng.integers(n_classes, size=n_train)
-    row, sign = lift(x, 1.0), signs(y, n_classes)
+    row, sign = lift(x, 1.0), Signs(y, n_classes)
     judge = lift(rng.normal(size=(n_validation, 2)), 1.0)
-    judge_sign = signs(rng.integers(n_classes, size=n_validation), n_classes)
+    judge_sign = np.asarray(Signs(rng.integers(n_classes, size=n_validation), n_classes))
     moved_x, moved_y = x.copy(), y.copy()
     moved_x[0], moved_y[0] = -x[0], (y[0] + 1) % n_classes
 
     def train(rows, classes):
         return perturbed_weight(
             lift(rows, 1.0),
-            signs(classes, n_classes),
+            Signs(classes, n_classes),
             epsilon=epsilon,
             regularization=regularization,
             noise=SeededNoise(seed),

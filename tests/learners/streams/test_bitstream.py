@@ -134,6 +134,15 @@ CASES = [
     ({"lines": "abc"}, "lines must be a whole number within 3 and 64, got 'abc'"),
     ({"cells": ["cap"]}, "cell 0 must be a mapping of keys to values, got 'cap'"),
     ({"io": None}, "io must be a mapping of keys to values, got None"),
+    ({"cells": [{"op": ["cap"]}]}, "must have an op out of"),
+    ({"cells": [{"op": "cap", "in": 3}]}, "in of cell 'cap0' must be a list of names of nets, got 3"),
+    ({"cells": [{"op": "prod", "in": "xy"}]}, "in of cell 'prod0' must be a list of names of nets"),
+    ({"cells": [{"op": "cap", "in": [["x"]]}]}, "in of cell 'cap0' must be a list of names of nets"),
+    ({"cells": [{"op": "cap", "in": ["x"], "out": ["z"]}]}, "out of cell 'cap0' must be a list"),
+    ({"cells": [{"op": "cap", "in": ["x"], "block": ["p0"]}]}, "block of cell 'cap0' must be a name"),
+    ({"io": {"inputs": 5}}, "inputs of io must be a list of names of nets, got 5"),
+    ({"io": {"inputs": "xy"}}, "inputs of io must be a list of names of nets, got 'xy'"),
+    ({"io": {"inputs": ["x", "y"], "outputs": [["p"]]}}, "outputs of io must be a list of names"),
 ]  # fmt: skip
 
 

@@ -433,3 +433,13 @@ def test_lanes_that_are_no_whole_numbers_are_neither_read_nor_reset(lanes: Any) 
     with pytest.raises(ValueError, match="lanes must be a vector of whole numbers"):
         array.step(0.5, x=1.0, y=1.0)  # type: ignore[arg-type]
     assert array.events.tolist() == [1, 1]
+
+
+def test_outputs_named_like_a_column_of_the_frame_take_no_columns_place() -> None:
+    array = FPLA.from_config({
+        "cells": [{"op": "cap", "in": ["x"], "out": "events"}],
+        "io": {"inputs": ["x"], "outputs": ["events"]},
+    })  # fmt: skip
+    array.step(0, x=5.0)
+    frame = {name: column.tolist() for name, column in array.state_frame().items()}
+    assert frame == {"lane": [0], "events": [1], "output events": [5.0]}

@@ -5,6 +5,8 @@ Statistical tests are seeded. Figures of the drift test are those of `python -m 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -189,6 +191,34 @@ def test_what_is_not_known_is_nan_and_no_alarm() -> None:
     assert repr(cards) == "WorkerCards(3 workers, 0 drifting, 0 proven)"
     with pytest.raises(ValueError, match="read-only"):
         cards.reliability[0] = 1
+
+
+def test_fatigue_is_not_known_of_a_worker_who_was_never_judged() -> None:
+    """It was 0, as of one who stays the same."""
+    monitor, place = StreamMonitor(2), np.arange(100)
+    for lane, consensus in enumerate((-1, 1)):
+        monitor.partial_fit(np.full(100, lane), label=place % 2,
+                            consensus=np.full(100, consensus), position=place.astype(float))  # fmt: skip
+    assert np.isnan(monitor.cards().fatigue).tolist() == [True, False]
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("name", ["seconds", "position"])
+@pytest.mark.parametrize(("given", "sentence"), [
+    (np.array([1, 2], "m8[ns]"), r"{name} must be numbers, got timedelta64\[ns\]; a duration is"),
+    (np.array(["2020", "2021"], "M8[Y]"), r"{name} must be numbers, got datetime64\[Y\]"),
+    (np.array(["1", "x"]), "{name} must be numbers, got <U1"),
+    (np.array([{}, 1]), "{name} must be numbers, got object"),
+    (np.ones(2) * 1j, "{name} must be numbers, got complex128"),
+    (np.ones(3), r"{name} must have a value for each of 2 labels, got \(3,\)"),
+])  # fmt: skip
+def test_what_is_no_number_of_seconds_is_refused(name: str, given: Any, sentence: str) -> None:
+    """Durations of pandas were taken for billions of seconds."""
+    monitor, zero = StreamMonitor(2), np.zeros(2, int)
+    with pytest.raises(ValueError, match=sentence.format(name=name)):
+        monitor.partial_fit(zero, label=zero, consensus=zero, **{name: given})
+    assert monitor.n_lanes == 0
+    monitor.partial_fit(zero, label=zero, consensus=zero, **{name: np.array([None, 1.5], object)})
 
 
 def stream(n: int = 3000) -> dict[str, np.ndarray]:

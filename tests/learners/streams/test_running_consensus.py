@@ -8,7 +8,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from learners.streams import ConfigError, RunningConsensus
+from learners.streams import ConfigError, RunningConsensus, StreamMonitor
 from quality import dawid_skene, encode, hierarchical_dawid_skene
 
 
@@ -176,6 +176,41 @@ def test_numbers_that_memory_does_not_hold_are_refused_in_a_sentence(
     with pytest.raises(ValueError, match="does not hold 10001 workers and 1 tasks"):
         consensus.partial_fit(one + 10_000, one, one)
     assert consensus.n_rows == 0
+
+
+@pytest.mark.parametrize("n_classes", [10**7, 10**30])
+def test_classes_that_memory_does_not_hold_are_refused_in_a_sentence(n_classes: int) -> None:
+    sentence = f"memory does not hold the counts of 64 workers for n_classes={n_classes}"
+    with pytest.raises(ConfigError, match=sentence):
+        RunningConsensus(n_classes)
+    with pytest.raises(ConfigError, match=sentence):
+        RunningConsensus(2).with_classes(n_classes)
+
+
+def test_a_large_quorum_takes_no_memory_and_judges_nobody() -> None:
+    """Room was made for `quorum` judged labels at each label: 1.4 PB here."""
+    consensus = RunningConsensus(2, quorum=10**9)
+    n = 100_000
+    judged = consensus.partial_fit(np.arange(n) % 100, np.arange(n) // 5, np.zeros(n, int))
+    assert len(judged.row) == 0
+    for knob in ("quorum", "revisits"):
+        with pytest.raises(ConfigError, match=f"below 4294967296, .*{knob}=1000000000000"):
+            RunningConsensus(2, **{knob: 10**12})
+
+
+def test_a_task_that_comes_to_its_quorum_at_once_is_judged_whole() -> None:
+    zero = np.zeros(7, int)
+    consensus = RunningConsensus(2, quorum=7)
+    assert len(consensus.partial_fit(np.arange(6), zero[:6], zero[:6]).row) == 0
+    assert sorted(consensus.partial_fit(zero[:1] + 6, zero[:1], zero[:1]).row) == list(range(7))
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("n_classes", [2.5, "3", 1])
+def test_more_classes_are_a_whole_number_of_them(n_classes: object) -> None:
+    for one in (RunningConsensus(2), StreamMonitor(2)):
+        with pytest.raises(ConfigError, match="n_classes must be a whole number of at least 2"):
+            one.with_classes(n_classes)  # type: ignore[arg-type]
 
 
 def test_a_file_of_one_array_is_no_snapshot() -> None:

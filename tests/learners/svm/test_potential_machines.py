@@ -291,3 +291,11 @@ def test_what_cannot_be_learned_from_is_refused(rng):
         PotentialSVC("precomputed", formulation="ridge").fit(rng.normal(size=(80, 4)), label)
     with pytest.raises(ValueError, match="rho must be larger"):
         PotentialSVC("precomputed", formulation="ridge").fit(np.zeros((80, 80)), label)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "poly"])
+def test_proximities_of_low_rank_are_not_solved_as_if_they_were_regular(kernel):
+    x, label = two_classes(n=40)
+    with pytest.raises(ValueError, match="rho must be larger: the proximities are singular"):
+        PotentialSVC(kernel, formulation="ridge").fit(x, label)
+    assert PotentialSVC(kernel, formulation="ridge", rho=1.5).fit(x, label).kkt_violation_ < 1e-9

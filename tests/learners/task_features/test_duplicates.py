@@ -1,9 +1,12 @@
 """Near-duplicate tasks: the same pairs as all pairs looked at in double precision."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
 from learners import near_duplicates
+from learners.task_features import duplicates
 
 
 def all_pairs(features, least):
@@ -26,6 +29,30 @@ def test_every_pair_with_such_a_cosine_is_listed(n, width, least):
     assert set(map(tuple, found.pair.tolist())) == all_pairs(features, least)
     assert (np.diff(found.cosine) <= 0).all()
     assert (found.cosine >= least).all()
+
+
+def test_pairs_are_found_across_blocks_of_any_size(monkeypatch):
+    rng = np.random.default_rng(5)
+    features = rng.normal(size=(150, 6))
+    features[100:] = features[:50] + 0.02 * rng.normal(size=(50, 6))
+    whole = near_duplicates(features)
+    assert len(whole.pair) > 40
+    for block, others, at_once in ((7, 5, 3), (5, 7, 1), (64, 16, 2), (1, 1, 1)):
+        monkeypatch.setattr(duplicates, "BLOCK", block)
+        monkeypatch.setattr(duplicates, "OTHERS", others)
+        monkeypatch.setattr(duplicates, "AT_ONCE", at_once)
+        assert (near_duplicates(features).pair == whole.pair).all()
+
+
+def test_distances_are_held_of_few_tasks_at_once(monkeypatch):
+    """Those of 256 tasks from a million took four gigabytes."""
+    features = np.random.default_rng(0).normal(size=(8_000, 20)).astype(np.float32)
+    monkeypatch.setattr(duplicates, "AT_ONCE", 1_000)
+    tracemalloc.start()
+    near_duplicates(features, least=0.85)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 12e6
 
 
 def test_more_pairs_than_can_be_listed_are_said_to_be_more():

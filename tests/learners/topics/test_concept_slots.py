@@ -29,3 +29,19 @@ def test_neighbouring_paths_share_as_many_nodes_as_is_said(lower):
 def test_too_many_paths_are_refused_before_they_are_listed():
     with pytest.raises(ValueError, match=r"at most 100,000 paths, got .* with 1,010,101"):
         all_paths(Slots.of((1, 100, 100, 100)))
+
+
+@pytest.mark.parametrize(("sizes", "message"), [
+    ((1, 10**30), r"at most 100,000 slots in all, got 1,000,"),
+    ((1, 50_000, 49_999), r"at most 100,000 paths, got \(1, 50000, 49999\) with 2,500,000,001"),
+    ((1, *[40] * 2000), r"got \(1, 40, 40, 40, 40, 40, 40, 40, 40, 40, ...\) with more than 10\^15"),
+])  # fmt: skip
+def test_slots_beyond_all_measure_are_refused_at_once(sizes, message):
+    """The first filled the memory, the second was counted for hours, the third broke Python's text."""
+    with pytest.raises(ValueError, match=message):
+        all_paths(Slots.of(sizes))
+
+
+def test_levels_may_be_more_than_python_nests():
+    table = all_paths(Slots.of((1,) * 1500))
+    assert table.length.tolist() == list(range(1, 1501))

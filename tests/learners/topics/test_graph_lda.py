@@ -6,8 +6,9 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from learners.topics import graph_lda
+from learners.topics import graph_lda, topic_fit
 from learners.topics.graph_lda import GraphLDA
+from learners.topics.topic_counts import log_joint
 from tests.learners.topics.simulated_documents import layered, matched, simulate
 
 QUICK = {"n_iter": 12, "burn_in": 6, "n_samples": 3, "n_restarts": 1}
@@ -228,6 +229,9 @@ REFUSED = [
     ({"thin": 0}, "thin must be >= 1"),
     ({"sticks": "loose"}, "sticks must be one of"),
     ({"optimize": ("gamma",)}, "optimize must name some of"),
+    ({"optimize": "eta"}, "optimize must name some of .*, got 'eta'"),
+    ({"optimize": 5}, "optimize must name some of .*, got 5"),
+    ({"eta": 5e-324}, "eta must be > 0 and finite"),
     ({"level_sizes": (1, 100, 100, 100)}, "at most 100,000 paths"),
 ]  # fmt: skip
 
@@ -248,6 +252,8 @@ def test_a_knob_out_of_range_is_refused(animals, knobs, message):
     ({"a": ["b", "c"], "b": ["c"]}, "an edge must lead to the next level, got 'a' -> 'c'"),
     ({"a": ["b", "x", "y", "z"]}, "a slot for each named concept, got 4 at depth 1 for 3 slots"),
     ({"a": ["b"]}, "y must name concepts of the graph, got 'cat' in row 0"),
+    ({"a": ["b", None]}, "a concept must have a name, got None, which stands for no label"),
+    ({"a": ["b", -1]}, "a concept must have a name, got -1, which stands for no label"),
 ])  # fmt: skip
 def test_a_graph_that_cannot_be_is_refused(animals, graph, message):
     X, y, _ = animals
@@ -259,6 +265,59 @@ def test_a_graph_that_cannot_be_is_refused(animals, graph, message):
 def test_a_graph_of_another_kind_is_refused(animals):
     with pytest.raises(TypeError, match="graph must be a mapping"):
         GraphLDA((1, 3)).fit(animals[0], graph=[("a", "b")])
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize(("graph", "message"), [
+    ({"animal": "cat"}, "children of 'animal' must be a list of names, got 'cat'"),
+    ({"animal": 5}, "children of 'animal' must be a list of names, got 5"),
+    ({"animal": [["cat"]]}, r"a child of 'animal' must be a name or a number, got \['cat'\]"),
+])  # fmt: skip
+def test_children_that_are_no_list_of_names_are_refused(animals, graph, message):
+    """A text was read as one child for each of its letters."""
+    with pytest.raises(TypeError, match=message):
+        GraphLDA((1, 3), **QUICK).fit(animals[0], graph=graph)
+
+
+@pytest.mark.refusal
+def test_a_label_that_cannot_be_looked_up_is_refused(animals):
+    y = np.array([None] * len(animals[0]), dtype=object)
+    y[3] = ["cat"]
+    with pytest.raises(TypeError, match=r"a label, row 3, must be a name or a number"):
+        GraphLDA((1, 3), **QUICK).fit(animals[0], y)
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("k", [0, -1, 2.5])
+def test_top_words_are_so_many_as_can_be(animals, k):
+    with pytest.raises(ValueError, match="k must be >= 1 and whole"):
+        fitted(animals).top_words("cat", k)
+
+
+@pytest.mark.parametrize("burn_in", [0, 6])
+def test_the_start_of_highest_density_goes_on(animals, burn_in, monkeypatch):
+    """Without burn-in the trace is empty, and the first start went on whatever the others were."""
+    started, seen = topic_fit._started, []
+
+    def spied(*given):
+        state, counts = started(*given)
+        seen.append((state, counts))
+        return state, counts
+
+    goes_on, kept = topic_fit._kept, []
+
+    def watched(chain, *rest):
+        kept.append((chain.state, [log_joint(chain.documents, *one, chain.law) for one in seen]))
+        return goes_on(chain, *rest)
+
+    monkeypatch.setattr(topic_fit, "_started", spied)
+    monkeypatch.setattr(topic_fit, "_kept", watched)
+    GraphLDA((1, 3), n_iter=8, burn_in=burn_in, n_samples=1, n_restarts=6, random_state=4).fit(
+        animals[0]
+    )
+    [(state, densities)] = kept
+    assert len(set(densities)) > 1
+    assert state is seen[int(np.argmax(densities))][0]
 
 
 @pytest.mark.parametrize(

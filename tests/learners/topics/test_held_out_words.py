@@ -1,4 +1,5 @@
 from itertools import product
+from time import perf_counter
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from scipy.special import logsumexp
 from scipy.stats import beta
 
 from learners.topics import held_out_words
+from learners.topics.block_move import path_log_likelihoods
 from learners.topics.concept_slots import Slots, all_paths
 from learners.topics.held_out_words import (
     Sample,
@@ -109,6 +111,43 @@ def test_word_shares_are_those_of_enumeration(sample):
         part = (mix / mix.sum(axis=0) * X).sum(axis=2) @ here
         wanted[path] += np.exp(log_path[0, row]) * part
     assert found[0] == pytest.approx(wanted / wanted.sum(), abs=1e-4)
+
+
+def test_word_shares_of_a_long_document_are_integrated_as_finely_as_its_likelihood(
+    rng, monkeypatch
+):
+    """48 nodes stand too far apart for the narrow posterior of tau: shares were wrong by up to .001."""
+    slots = Slots.of((1, 1))
+    table = all_paths(slots)
+    topics = rng.dirichlet(np.full(6, 0.3), 2).T.copy()
+    sample = Sample(topics, np.array([[1.0, 0.0], [0.0, 0.0]]))  # the path always goes on
+    documents = documents_of(csr_array([rng.multinomial(20_000, topics @ [0.63, 0.37])]))
+    log_path = np.array([[-np.inf, 0.0]])
+    found = word_shares(documents, table, sample, log_path, (1.0, 1.0))
+    tau = (np.arange(400_000) + 0.5) / 400_000
+    share = np.array([1 - tau, np.ones(len(tau))]) / (2 - tau)  # of the root, and of the last node
+    times = np.bincount(documents.word, minlength=6)
+    log = times @ np.log(topics @ share)
+    here = np.exp(log - logsumexp(log))
+    root = (times @ (topics[:, :1] * share[0] / (topics @ share)) @ here) / 20_000
+    assert found[0] == pytest.approx([root, 1 - root], abs=1e-7)
+
+
+def test_the_likelihood_of_a_document_takes_its_distinct_words_and_not_all_of_them(sample):
+    """A word that occurs often is one power: a hundred million words take half a minute one by one."""
+    topic = np.ascontiguousarray(sample.topics[[0, 2, 5]].T)
+    times = np.array([60_000_000, 40_000_000, 3])
+    found = np.empty(len(TABLE.length))
+    path_log_likelihoods(TABLE, topic, times[:0], 0.3, -1, found)  # compiled
+    began = perf_counter()
+    for _ in range(30):
+        path_log_likelihoods(TABLE, topic, times, 0.3, -1, found)
+    assert perf_counter() - began < 5
+    for row, one in enumerate(found):
+        path = TABLE.nodes[row, : TABLE.length[row]][::-1]
+        share = 0.3 * 0.7 ** np.arange(len(path))
+        wanted = times @ np.log(share / share.sum() @ topic[path])
+        assert one == pytest.approx(wanted, rel=1e-12)
 
 
 @pytest.mark.parametrize("prior", [(1e-300, 1e-300), (1e-17, 1.0), (1.0, 0.0)])

@@ -149,6 +149,24 @@ def test_any_usual_delta_goes_to_the_lattice(n_classes, epsilon):
     assert isinstance(choose_mechanism(n_classes, epsilon, 1e-4).mechanism, LatticeLaplace)
 
 
+def test_gaussian_noise_wider_than_is_summed_leaves_the_choice_to_the_others(monkeypatch):
+    """Its refusal named a share of the price that nobody had given."""
+    monkeypatch.setattr("privacy.mechanisms.gaussian.MAX_SCALE", 40.0)
+    choice = choose_mechanism(3, 0.4321, 1e-6, n_releases=4)
+    assert type(choice.mechanism) is LatticeLaplace
+    assert "Gaussian" not in choice.reason
+    monkeypatch.setattr("privacy.mechanisms.gaussian.MAX_SCALE", 400.0)
+    assert "Gaussian" in choose_mechanism(3, 0.4322, 1e-6, n_releases=4).reason
+
+
+def test_a_crossover_is_for_the_prices_that_deltas_are_computed_for():
+    for wrong in (100.5, 1e300):
+        with pytest.raises(
+            ValueError, match=f"at most 100, got epsilon={wrong}".replace("+", r"\+")
+        ):
+            crossover_delta(3, wrong)
+
+
 def test_a_delta_that_cannot_be_shared_leaves_the_gaussian_out():
     reason = choose_mechanism(3, 1.0, 5e-324, n_releases=16).reason
     assert "Gaussian" not in reason

@@ -6,7 +6,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from privacy import Cost, DiscreteLaplaceEvent, EventError, LatticeLaplaceEvent, PureEvent
+from privacy import (
+    Cost,
+    CountsError,
+    DiscreteLaplaceEvent,
+    EventError,
+    LatticeLaplaceEvent,
+    PureEvent,
+)
 from privacy.accounting import (
     PlanEvent,
     PlannedEvent,
@@ -23,7 +30,7 @@ from privacy.mechanisms import (
     PseudoCountDirichletEvent,
 )
 from privacy.mechanisms.kinds import KINDS
-from tests.privacy.toy import count_mechanisms, counts_query
+from tests.privacy.toy import count_mechanisms, counts_query, open_toy
 
 TOY = event_json(PureEvent("toy", epsilon=0.1))
 EVENTS = [
@@ -40,6 +47,16 @@ EVENTS = [
     PlannedEvent(plan=3, event=TOY),
     *(mechanism.event(counts_query((50, 30, 20))) for mechanism in count_mechanisms()),
 ]
+
+
+@pytest.mark.parametrize("mechanism", count_mechanisms())
+def test_more_counts_than_classes_can_be_are_refused_before_they_are_paid(mechanism, tmp_path):
+    """Their noise would take more memory than there is, once it was paid for."""
+    ledger = open_toy(tmp_path, delta=1e-3, n=100)
+    query = counts_query((100, *[0] * 10**6))
+    with pytest.raises(CountsError, match="must be an integer from 2 to 1000000, got n_.*=1000001"):
+        ledger.release(mechanism, query)
+    assert not ledger.statement("toy").entries
 
 
 RELEASES = [

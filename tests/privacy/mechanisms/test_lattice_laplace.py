@@ -182,15 +182,36 @@ def test_one_vector_of_many_classes_costs_no_more_an_entry():
     assert len(drawn) < 30
 
 
-def test_weights_are_compared_by_as_few_factors_as_there_are():
-    """Oracle: the binomial coefficients themselves; of 100,000 classes they have 200,000 bits."""
-    for total, mode, n_classes in itertools.product(range(9), range(9), range(2, 7)):
-        ways, most = lattice_laplace._ways(total, mode, n_classes)
+@pytest.mark.parametrize("factors", [1, 3, 64])
+def test_weights_are_compared_by_bounds_on_their_quotient(factors, monkeypatch):
+    """Oracle: the binomial coefficients themselves."""
+    monkeypatch.setattr(lattice_laplace, "FACTORS", factors)
+    for total, mode, n_classes in itertools.product((0, 1, 8, 200), (0, 2, 8, 131), (2, 3, 6, 150)):
+        low, high = lattice_laplace._ways_bounds(total, mode, n_classes, 40)
         others = n_classes - 1
-        expected = Fraction(math.comb(total + others, others), math.comb(mode + others, others))
-        assert Fraction(ways, most) == expected
-    assert max(lattice_laplace._ways(100_050, 100_000, 100_000)).bit_length() < 50 * 18
-    assert max(lattice_laplace._ways(2**40, 2**41, 5)).bit_length() < 5 * 42
+        true = Fraction(math.comb(total + others, others), math.comb(mode + others, others))
+        assert Fraction(low) <= true <= Fraction(high) <= Fraction(low) * (1 + Fraction(1, 10**36))
+
+
+@pytest.mark.parametrize(
+    ("total", "mode", "n_classes"),
+    [(10**12 + 10**9, 10**12, 50_000), (10**9 + 50_000, 10**9, 10**6)],
+)
+def test_weights_of_many_classes_are_compared_without_their_millions_of_digits(
+    total, mode, n_classes, monkeypatch
+):
+    """By the recorded products: each has a few factors, and there are as few as classes or steps apart."""
+    taken, perm = [], math.perm
+
+    def recorded(n, k):
+        taken.append(k)
+        return perm(n, k)
+
+    monkeypatch.setattr(math, "perm", recorded)
+    low, high = keeping_bounds(total, mode, n_classes, mode / n_classes, bits=64)
+    assert 0 <= high - low <= 3
+    assert max(taken) == 64
+    assert sum(taken) == 2 * min(total - mode, n_classes - 1)
 
 
 def test_nothing_is_drawn_where_nothing_is_wanted():

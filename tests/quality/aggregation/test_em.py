@@ -120,6 +120,11 @@ def test_a_fit_in_which_a_class_dies_out_can_be_started_from(rng: np.random.Gene
     again = hierarchical_dawid_skene(labels, start=start)
     assert again.prior[3] < 1e-150
     assert again.posterior == pytest.approx(settled.posterior, abs=1e-6)
+    dead = start_from(labels, replace(settled, prior=np.append(settled.prior[:3], 0.0)))
+    assert dead.prior[3] == 0.0
+    assert (
+        hierarchical_dawid_skene(labels, start=dead, max_iter=1).prior[3] > 1e-20
+    )  # as by the vote
 
 
 @every_fit

@@ -1,5 +1,6 @@
 """Majority votes: shares, weights, ties, and the published accuracies."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -7,8 +8,24 @@ import pytest
 from hypothesis import given, settings
 
 from benchmarks.quality.crowd_sets import read_set
-from quality import CrowdLabels, encode, majority_vote, weighted_majority
+from quality import (
+    CrowdLabels,
+    dawid_skene,
+    ebcc,
+    encode,
+    glad,
+    hierarchical_dawid_skene,
+    kos,
+    kos_plus,
+    mace,
+    majority_vote,
+    mmsr,
+    one_coin_dawid_skene,
+    penalty_vote,
+    weighted_majority,
+)
 from quality.aggregation import decide
+from quality.labels import LabelError, check_table
 from quality.many_classes import weighted_of_named
 from tests.quality.labels.strategies import Row, crowds, label_rows, named_crowd
 
@@ -138,3 +155,34 @@ def test_weights_that_are_none_are_refused(weight: np.ndarray) -> None:
 def test_a_posterior_of_any_width_is_decided(kind: type) -> None:
     label, tied = decide(np.array([[0.25, 0.75], [0.5, 0.5]], dtype=kind))
     assert (label.tolist(), tied.tolist()) == ([1, 0], [False, True])
+
+
+@pytest.mark.parametrize(
+    "aggregate",
+    [
+        majority_vote, dawid_skene, one_coin_dawid_skene, hierarchical_dawid_skene, glad, mace, mmsr,
+        penalty_vote, lambda labels: weighted_majority(labels, np.ones(2)),
+        lambda labels: kos(labels, rng=np.random.default_rng(0)),
+        lambda labels: kos_plus(labels, rng=np.random.default_rng(0)),
+        lambda labels: ebcc(labels, n_subtypes=1, rng=np.random.default_rng(0)),
+    ],
+)  # fmt: skip
+def test_a_huge_and_nearly_empty_posterior_is_refused(aggregate: Callable[..., object]) -> None:
+    """It would be of 1.3 GB for 20,000 labels; some aggregators hold two, or as many counts again."""
+    labels = encode(
+        np.arange(20_000) % 2, np.arange(20_000), np.zeros(20_000, int), classes=range(8_000)
+    )
+    with pytest.raises(
+        LabelError, match=r"tasks times classes must be at most .* 20,000 tasks and 8,000"
+    ):
+        aggregate(labels)
+
+
+def test_a_fourth_of_the_labels_may_be_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quality.labels.table.MAX_CELLS", 10)
+    labels = encode(np.arange(40), np.arange(40), np.zeros(40, int), classes=range(100))
+    check_table(labels.n_tasks, labels.n_classes, labels.n_labels)
+    fourth, fewer = (labels.keep_workers(np.arange(40) < n) for n in (10, 9))
+    assert majority_vote(fourth).posterior.shape == (40, 100)
+    with pytest.raises(LabelError, match="40 tasks and 100 classes with 9 labels"):
+        majority_vote(fewer)

@@ -3,6 +3,7 @@
 import math
 from dataclasses import astuple
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +22,8 @@ from quality import (
     encode,
     krippendorff_alpha,
 )
-from quality.agreement import METRICS
+from quality.agreement import METRICS, Alpha
+from quality.agreement.alpha_jackknife import alpha_of_distances
 from tests.quality.labels.strategies import crowds
 
 QUICK = settings(max_examples=60, deadline=None, derandomize=True)
@@ -233,6 +235,8 @@ def test_alpha_of_a_class_is_that_of_the_class_against_all_others() -> None:
     for code, found in enumerate(alpha_by_class(labels)):
         alone = encode(labels.worker, labels.task, labels.label == code)
         assert found.value == pytest.approx(krippendorff_alpha(alone))
+        whole = astuple(alpha_interval(alone, "nominal"))
+        assert astuple(found) == pytest.approx(whole, nan_ok=True)
 
 
 @pytest.mark.parametrize("code", [-1, 3, 99])
@@ -274,6 +278,47 @@ def test_full_agreement_is_1_without_an_interval_and_nothing_is_undefined() -> N
     assert math.isnan(alone.unbiased)
 
 
+@pytest.mark.parametrize("metric", ["nominal", "ordinal", "interval"])
+@pytest.mark.parametrize("n_apart", [0, 1, 2])
+def test_there_is_no_interval_if_one_task_alone_shows_a_disagreement(
+    metric: str, n_apart: int
+) -> None:
+    """Without that task there is none; rounding of squares must not be taken for one."""
+    values = None if metric == "nominal" else [0.1, 0.7, 1.3, 2.9]
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        label = np.tile(np.append(rng.integers(4, size=12), [0, 1]), (3, 1))
+        label[0, :n_apart] = (label[0, :n_apart] + 1) % 4
+        rows = np.repeat([0, 1, 2], 14), np.tile(np.arange(14), 3), label.ravel()
+        labels = encode(*rows, classes=range(4))
+        found = [alpha_interval(labels, metric, values=values)]
+        if metric == "nominal":
+            found += alpha_by_class(labels)
+        for one in found[:1] if n_apart == 2 else found:
+            assert math.isnan(one.lower) == math.isnan(one.upper) == (n_apart < 2)
+        if n_apart == 0:
+            assert (found[0].value, found[0].unbiased) == (1, 1)
+
+
+def test_the_alphas_of_thousands_of_classes_take_no_pass_over_all_tasks_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Counted in elements of a class's arrays: its own tasks, and the numbers of labels of the others."""
+    rng, sizes = np.random.default_rng(0), []
+    label = rng.integers(2_000, size=6_000)
+    labels = encode(np.tile([0, 1, 2], 2_000), np.repeat(np.arange(2_000), 3), label)
+
+    def counted(n: np.ndarray, *rest: Any) -> Alpha:
+        sizes.append(len(n))
+        return alpha_of_distances(n, *rest)
+
+    monkeypatch.setattr("quality.agreement.alpha.alpha_of_distances", counted)
+    found = alpha_by_class(labels)
+    assert len(found) == len(sizes) == labels.n_classes
+    assert max(sizes) <= 4  # of a task's three labels none, one, two or all are of the class
+    assert {one.n_tasks for one in found} == {2_000}
+
+
 def test_the_interval_covers_the_alpha_of_the_population() -> None:
     """Statistical: 400 crowds of 60 tasks; with 0.95, outside 356 to 397 has probability below 1e-6."""
     rng = np.random.default_rng(8)
@@ -289,6 +334,21 @@ def test_the_interval_covers_the_alpha_of_the_population() -> None:
         )
         covered += found.lower <= alpha <= found.upper
     assert 356 <= covered <= 397
+
+
+def test_the_interval_covers_too_little_where_hardly_anybody_disagrees() -> None:
+    """As its docstring says; 400 tables, so that both shares have a standard error of about .03."""
+    rng, n_tasks, intervals, covered = np.random.default_rng(9), 30, 0, 0
+    known = 0.97  # else a guess among three classes: alpha is the chance that both knew
+    for _ in range(400):
+        truth = np.repeat(rng.integers(3, size=n_tasks), 2)
+        label = np.where(rng.random(len(truth)) < known, truth, rng.integers(3, size=len(truth)))
+        rows = np.tile([0, 1], n_tasks), np.repeat(np.arange(n_tasks), 2), label
+        found = alpha_interval(encode(*rows, classes=range(3)))
+        intervals += math.isfinite(found.lower)
+        covered += found.lower <= known**2 <= found.upper
+    assert 0.25 <= intervals / 400 <= 0.42
+    assert 0.80 <= covered / intervals <= 0.94
 
 
 @pytest.mark.refusal

@@ -14,10 +14,13 @@ class Crowd(NamedTuple):
     judge: np.ndarray
 
 
-def crowd_of(seed: int, n_items: int = 12, n_workers: int = 15, n: int = 1200) -> Crowd:
+def crowd_of(
+    seed: int, n_items: int = 12, n_workers: int = 15, n: int = 1200, sd: float = 1.0, unlike: float = 1.0
+) -> Crowd:  # fmt: skip
+    """Items with a standard deviation of `sd`; workers who differ, by `unlike` times as much as usual."""
     rng = np.random.default_rng(seed)
-    score = rng.normal(size=n_items)
-    judge = rng.normal([1.0, 0.0, -0.5], [0.6, 0.5, 0.8], size=(n_workers, 3))
+    score = rng.normal(scale=sd, size=n_items)
+    judge = rng.normal([1.0, 0.0, -0.5], unlike * np.array([0.6, 0.5, 0.8]), size=(n_workers, 3))
     worker = rng.integers(n_workers, size=n)
     left = rng.integers(n_items, size=n)
     right = (left + rng.integers(1, n_items, n)) % n_items
@@ -38,6 +41,24 @@ def test_intervals_of_scores_cover_the_truth() -> None:
         error = np.sqrt(np.diag(found.covariance))
         held.append(np.abs(found.score - crowd.score) < 1.96 * error)
     assert 0.90 <= np.mean(held) <= 0.985
+
+
+@pytest.mark.parametrize(
+    ("n_workers", "n", "unlike", "least", "most"),
+    [(5, 30, 0.0, 0.86, 0.95), (5, 30, 1.0, 0.75, 0.88), (15, 30, 1.0, 0.70, 0.86), (3, 200, 1.0, 0.92, 1.0)],
+)  # fmt: skip
+def test_few_comparisons_of_items_far_apart_cover_as_little_as_is_said(
+    n_workers: int, n: int, unlike: float, least: float, most: float
+) -> None:
+    """150 crowds of six items with a standard deviation of 2; a coverage's standard error is about .015."""
+    held = []
+    for seed in range(150):
+        crowd = crowd_of(seed, 6, n_workers, n, sd=2.0, unlike=unlike)
+        if crowd.judge[:, 0].mean() > 0.2 and len(crowd.table.items) == 6:
+            found = crowd_bradley_terry(crowd.table)
+            error = np.sqrt(np.diag(found.covariance))
+            held.append(np.abs(found.score - crowd.score) < 1.96 * error)
+    assert least <= np.mean(held) <= most
 
 
 def test_workers_are_told_apart() -> None:

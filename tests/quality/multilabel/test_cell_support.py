@@ -5,6 +5,7 @@ from dataclasses import fields
 import numpy as np
 
 from quality import simulate_multilabels, task_support, yes_no_labels
+from quality.confidence.support import MAX_SHARED
 from quality.multilabel.cell_pass import cells_of
 from quality.multilabel.cell_support import cell_support
 
@@ -27,3 +28,14 @@ def test_it_is_the_support_of_yes_no_labels() -> None:
         np.testing.assert_allclose(
             getattr(found, one.name), getattr(expected, one.name), rtol=1e-9, err_msg=one.name
         )
+
+
+def test_where_no_task_has_two_answers_shared_errors_cannot_be_measured() -> None:
+    """What is left of one answer's pairs is rounding: over itself it was any number up to the most."""
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        crowd = simulate_multilabels(
+            n_tasks=40, n_workers=8, answers_per_task=1, n_classes=5, rng=rng
+        )
+        cells = cells_of(crowd.table)
+        assert cell_support(crowd.table, cells, rng.random(len(cells.label))).shared == MAX_SHARED

@@ -98,9 +98,15 @@ def test_a_class_that_a_task_did_not_show_says_nothing_of_its_workers() -> None:
     assert shown.chosen.all()
 
 
-def test_the_order_of_workers_tasks_and_classes_changes_nothing_but_rounding() -> None:
-    crowd, rng = _crowd(4, n_tasks=100), np.random.default_rng(0)
-    table = crowd.table
+@pytest.mark.parametrize("answers", [1, 2, 5])
+@pytest.mark.parametrize("seed", [4, 22, 31])
+def test_the_order_of_workers_tasks_and_classes_changes_nothing_but_rounding(
+    answers: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    table = simulate_multilabels(
+        n_tasks=60, n_workers=13, answers_per_task=answers, n_classes=20, rng=rng
+    ).table
     w, t, c = (rng.permutation(n) for n in (table.n_workers, table.n_tasks, table.n_classes))
     sets = [c[table.label[a:b]].tolist() for a, b in zip(table.label_start, table.label_start[1:])]  # noqa: B905
     turned = encode_multilabels(w[table.worker], t[table.task], sets, classes=list(range(20)))

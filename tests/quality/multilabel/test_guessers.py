@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -91,6 +92,22 @@ def test_what_a_task_did_not_show_does_not_count() -> None:
     wide = encode_multilabels(*columns, classes=names, shown=shown)
     ratios = [word_odds(table, multilabel_consensus(table)).value for table in (narrow, wide)]
     assert ratios[0] == pytest.approx(ratios[1], abs=1e-3)
+
+
+def test_no_table_of_all_answers_by_classes_is_made() -> None:
+    """It would take 32 MB, and the tables of tasks by classes 3.2 MB each."""
+    rng = np.random.default_rng(0)
+    crowd = simulate_multilabels(
+        n_tasks=4_000, n_workers=50, answers_per_task=10, n_classes=100, rng=rng
+    )
+    found = multilabel_consensus(crowd.table, max_iter=1)
+    tracemalloc.start()
+    try:
+        word_odds(crowd.table, found)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 20e6
 
 
 def test_no_task_falls_below_its_answers() -> None:

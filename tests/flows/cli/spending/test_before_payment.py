@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -138,3 +139,46 @@ def test_a_publication_key_is_checked_while_nothing_is_declared(
     with pytest.raises(SettingsError, match="--publication must be 1 to 60 letters"):
         publish(tmp_path / "state", epsilon=1.0, publication=key)
     assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (
+            {"development": np.array([0.5, 1.5])},
+            r"must be one number in \[0, 1\] or more, and those of 'short'",
+        ),
+        ({"development": np.array([np.nan])}, r"must be one number in \[0, 1\] or more"),
+        ({"development": np.zeros(0)}, r"must be one number in \[0, 1\] or more"),
+        ({"holdout": np.zeros(3)}, r"those of 'short' are float64 of shape \(3,\)"),
+    ],
+)
+def test_scores_that_the_gate_refuses_declare_no_campaign(
+    tmp_path: Path, changed: dict[str, Any], said: str
+) -> None:
+    """They were refused once the campaign was declared and all of its answers were paid."""
+    state = tmp_path / "state"
+    with pytest.raises(SettingsError, match=said):
+        ask(state, replace(candidate("short"), **changed))
+    assert not state.exists()
+
+
+@pytest.mark.parametrize("classes", ["ab", "abcd", "aba"])
+def test_classes_that_are_not_the_columns_are_refused_while_nothing_is_declared(
+    tmp_path: Path, classes: str
+) -> None:
+    """More names than columns were an IndexError after payment; fewer hid a column, at another noise."""
+    tasks, groups = np.array(["t1", "t2"]), np.array(["all", "all"])
+    terms = PublicationTerms("toy", epsilon=1.0, budget=8.0)
+    table = np.full((2, 3), 0.6)
+    with pytest.raises(SettingsError, match="one for each column, got . names .*nothing was spent"):
+        publish_set_shares(tmp_path / "state", table, tasks, classes, groups, terms, max_labels=2)
+    with pytest.raises(SettingsError, match="there must be a task with its classes"):
+        publish_set_shares(
+            tmp_path / "state", table[:0], tasks[:0], "abc", groups[:0], terms, max_labels=2
+        )
+    assert not (tmp_path / "state").exists()
+    found = publish_set_shares(
+        tmp_path / "state", table, tasks, "abc", groups.astype(object), terms, max_labels=2
+    )
+    assert found.groups == ("all",)

@@ -294,9 +294,22 @@ def test_some_rows_of_an_element_are_not_the_element(command):
 @pytest.mark.refusal
 def test_rows_and_steps_are_whole_numbers():
     sim = Simulation(rng=np.random.default_rng(0))
-    for n in (2.5, 0, np.nan):
+    for n in (2.5, 0, np.nan, "5"):
         with pytest.raises(ValueError, match=r"n must be a whole number in \[1, "):
             sim.create("worker", "/w", n=n)
     for n in (2.7, -1, np.inf):
         with pytest.raises(ValueError, match="n must be a whole number >= 0"):
             sim.step(n)
+    with pytest.raises(ValueError, match="every 1 or more steps, got compartment=1.5"):
+        sim.setclock(compartment=1.5)
+    with pytest.raises(ValueError, match="every must be >= 1 and whole, got every=1.5"):
+        sim.graph("/", "x", every=1.5)
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("value", [["a", "b"], 1j, {}])
+def test_a_field_of_numbers_takes_numbers_alone(value):
+    sim = Simulation(rng=np.random.default_rng(0))
+    sim.create("worker", "/w", n=2)
+    with pytest.raises(ValueError, match="drift of /w must be a number or a list of numbers, got"):
+        sim.set("/w", drift=value)

@@ -94,16 +94,22 @@ def test_a_deadline_takes_the_option_ahead(rng):
     ("wrong", "sentence"),
     [
         ({"options": 3, "relative": True}, "options must be 2"),
+        ({"options": 2, "relative": True, "leak": 0.1}, "leak and inhibition must be 0 where"),
+        (
+            {"options": 2, "relative": True, "inhibition": 1.0},
+            "leak and inhibition must be 0 where",
+        ),
         ({"options": 2, "bound": 0.0}, "bound, noise, step and deadline must be > 0"),
         ({"options": 2, "deadline": np.nan}, "bound, noise, step and deadline must be > 0"),
         ({"options": 2, "drift": np.nan}, "drift, base, leak, inhibition and noise must be finite"),
         ({"options": 2, "noise": np.inf}, "drift, base, leak, inhibition and noise must be finite"),
+        ({"options": 2, "step": np.inf}, "must be finite, and step, got .* step=inf"),
     ],
 )
 def test_a_wrong_number_is_refused(wrong, sentence, rng):
     with pytest.raises(ValueError, match=sentence):
         decide_many(1, **{"drift": 1.0, "bound": 1.0, **wrong}, rng=rng)
-    with pytest.raises(ValueError, match="bound and noise must be > 0"):
+    with pytest.raises(ValueError, match="bound and noise must be > 0, and they and drift finite"):
         diffusion_law(drift=1.0, bound=-1.0)
 
 
@@ -121,3 +127,34 @@ def test_the_law_has_its_limits(drift):
     law = diffusion_law(drift=drift, bound=1.0)
     assert law.accuracy == (0.5 if abs(drift) < 1 else float(drift > 0))
     assert law.seconds == (1.0 if abs(drift) < 1 else pytest.approx(1 / 5e5))
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("wrong", [{"n": 2.5}, {"n": "3"}, {"n": -1}, {"options": 2.5}])
+def test_numbers_of_decisions_and_options_are_whole(wrong, rng):
+    """The last was an error of the compiler's, over a page."""
+    with pytest.raises(ValueError, match="n and options must be whole and >= 0, got n="):
+        decide_many(**{"n": 1, "options": 2, "drift": 1.0, "bound": 1.0, **wrong}, rng=rng)
+
+
+@pytest.mark.parametrize(
+    ("drift", "bound", "noise", "seconds"),
+    [
+        (1.0, 1e200, 1.0, 1e200),
+        (1.0, 1.0, 1e-200, 1.0),
+        (1e200, 1e200, 1.0, 1.0),
+        (0.0, 1e-10, 1e-10, 1.0),
+        (-3e-160, 1e-160, 1e-165, 1 / 3),
+    ],
+)
+def test_the_law_holds_at_any_scale(drift, bound, noise, seconds):
+    """Powers beyond the numbers were raised as errors of arithmetic."""
+    law = diffusion_law(drift=drift, bound=bound, noise=noise)
+    assert law.seconds == pytest.approx(seconds, rel=1e-12)
+    assert law.accuracy == (0.5 if drift == 0 else float(drift > 0))
+
+
+@pytest.mark.parametrize("wrong", [{"drift": np.nan}, {"bound": np.inf}, {"noise": np.inf}])
+def test_the_law_asks_for_finite_numbers(wrong):
+    with pytest.raises(ValueError, match="must be > 0, and they and drift finite, got bound="):
+        diffusion_law(**{"drift": 1.0, "bound": 1.0, "noise": 1.0, **wrong})

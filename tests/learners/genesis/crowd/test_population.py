@@ -1,9 +1,12 @@
 """Populations: who is asked, who copies, who tires, and what the recorder and the aggregator keep of it."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
 from learners.genesis import ScriptError, Simulation
+from learners.genesis.crowd.assignment import _draw
 
 POPULATION = """
 create task /tasks -n 3000
@@ -233,6 +236,30 @@ connect /w to /labels
         ("set /tasks truth 7", "truth of /tasks must be one of its options 0 to 2"),
         ("set /tasks options 1", r"options of /tasks must be in \[2, 1000\]"),
         ("set /pool relative 1", "relative of /pool must be 0"),
+        ("set /tasks[3] clarity {inf}", r"clarity of /tasks\[3\] must be finite, got inf"),
+        ("set /pool[2] gap {inf}", r"gap of /pool\[2\] must be >= 0 and finite, got inf"),
+        ("set /pool rt 1e308", r"rt of /pool\[0\] must be >= 0 and finite, got 1e\+308"),
+        ("set /pool drift {-inf}", r"drift of /pool\[0\] must be finite, got -inf"),
+        ("set /pool noise {inf}", r"noise of /pool\[0\] must be > 0 and finite, got inf"),
+        ("set /pool activity -1", r"activity of /pool\[0\] must be >= 0 and finite, got -1.0"),
+        ("set /pool[1] favourite .5", r"favourite of /pool\[1\] must be -1 or an option, got 0.5"),
+        ("set /pool favourite {inf}", r"favourite of /pool\[0\] must be -1 or an option, got inf"),
+        (
+            "unlink /tasks to /desk\nconnect /tasks to /desk -weight .5",
+            "weight of /tasks to /desk must be 1, for a desk takes all that it is sent, got 0.5",
+        ),
+        (
+            "unlink /pool to /labels\nconnect /pool to /labels -weight 0",
+            "weight of /pool to /labels must be 1, for a recorder takes all that it is sent, got 0.0",
+        ),
+        ("create aggregator /a\nconnect /pool to /a -weight 2", "weight of /pool to /a must be 1"),
+        ("connect /tasks to /pool -weight 2", r"a probability, in \[0, 1\], got 2.0"),
+        ("connect /pool to /pool -weight -1", r"a probability, in \[0, 1\], got -1.0"),
+        ("create desk /e\nconnect /desk to /e", r"must be connected to workers, got /e \(desk\)"),
+        (
+            "unlink /tasks to /desk\nconnect /tasks to /desk -delay 1e308",
+            "times must be a finite number of steps of 0.01, got 1e",
+        ),
         ("connect /pool to /tasks", "got honest .emits label. and task"),
         ("link /tasks to /pool", "got task .sends nothing. and honest"),
     ],
@@ -297,3 +324,24 @@ def test_workers_are_drawn_alike_however_many_tasks_at_a_time(monkeypatch):
     monkeypatch.setattr("learners.genesis.crowd.assignment.MAX_SCORES", 16)
     parts = ran(SMALL).result("/labels")
     np.testing.assert_array_equal(parts.time, whole.time)
+
+
+def test_a_desk_knows_the_activity_that_a_persona_shares():
+    """It asked by the worker's own field, and a persona's activity had no effect."""
+    persona = "create persona /idle\nset /idle activity 0\nlink /idle to /pool[0:3]"
+    asked = places(ran(f"{SMALL}{persona}").result("/labels"))
+    own = places(ran(f"{SMALL}set /pool[0:3] activity 0").result("/labels"))
+    np.testing.assert_array_equal(asked, own)
+    assert asked[:3].sum() == 0
+
+
+def test_memory_of_a_desk_grows_with_the_labels_and_not_with_workers_times_tasks():
+    rng = np.random.default_rng(0)
+    tracemalloc.start()
+    try:
+        chosen = _draw(40_000, np.ones(1000), 3, rng)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert chosen.shape == (40_000, 3)
+    assert peak < 200e6  # four tables of 32 MB at a time; all tables were 320 MB

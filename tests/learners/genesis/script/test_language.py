@@ -400,3 +400,19 @@ def test_commands_print_what_they_are_asked():
     ]
     assert lines[5] == "2"
     assert lines[6].startswith("/net/c (compartment, 1 rows)\n  C = 2.0\n")
+
+
+@pytest.mark.parametrize(
+    ("drawn", "sentence"),
+    [
+        ("normal 0 -1", r"normal must have parameters .* got \(0.0, -1.0\): scale < 0"),
+        ("integers 2 0", r"integers must have parameters .* got \(2.0, 0.0\): low >= high"),
+        ("integers(0, inf)", r"integers must have parameters that it can be drawn with"),
+        ("normal(1)", "normal must have 2 parameters, got 1"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused_in_a_sentence(drawn, sentence):
+    with pytest.raises(ScriptError, match=f"^script:2: .*{sentence}"):
+        simulation().script(f"create worker /w\nset /w drift {{{drawn}}}")
+    with pytest.raises(ValueError, match="name must be one of normal, .*, got 'cauchy'"):
+        Distribution("cauchy", (0.0, 1.0))
