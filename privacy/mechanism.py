@@ -148,12 +148,15 @@ class Interaction(Protocol):
     """A mechanism that is paid once and answers many questions, such as a reusable holdout.
 
     The ledger recognises it by public things: its knobs, and the query without its private arrays. The
-    state is secret. It stays in the ledger, which keeps the next one with each answer. Whether `start`
-    or `answer` raises must not depend on private values: arrays' shapes and types are public.
+    state is secret. It stays in the ledger, which keeps the next one with each answer. Whether `check`,
+    `start` or `answer` raises must not depend on private values: arrays' shapes and types are public.
     """
 
     def event(self, query: Query) -> Event:
         """Describe the whole interaction; depends on public things only."""
+
+    def check(self, query: Query, question: Question) -> None:
+        """Raise ValueError for what `answer` would refuse; the ledger calls this before it pays."""
 
     def start(self, query: Query, noise: Noise) -> Json:
         """Draw the first secret state; only the ledger calls this."""

@@ -366,6 +366,10 @@ class GroupInteraction:
         """Describe the whole interaction for a group of records."""
         return _group_event(self.inner, query, self.size, None)
 
+    def check(self, query: Query, question: Question) -> None:
+        """Check a question as the inner mechanism does."""
+        self.inner.check(query, question)
+
     def start(self, query: Query, noise: Noise) -> Json:
         """Draw the inner state; only the ledger calls this."""
         return self.inner.start(query, noise)

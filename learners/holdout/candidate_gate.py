@@ -219,6 +219,11 @@ class CandidateGate:
         once = STEPS * (1 + ratio**2) / self.epsilon * (1 + 1e-12)
         return once, once * ratio
 
+    def check(self, query: Query, question: Question) -> None:
+        """Raise ValueError unless the question has development score and size, and a score an example."""
+        check_question(question, query.n, "holdout")
+        _train_size(question)
+
     def start(self, query: Query, noise: Noise) -> Json:
         """Draw the first secret state; only the ledger calls this."""
         offset = noise.discrete_laplace(self.scales[0], 1)[0]

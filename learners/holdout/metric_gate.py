@@ -172,6 +172,12 @@ class MetricGate:
         epsilon = 2 * gate.budget * moved / (exact(gate.sigma) * GRID)
         return PureEvent("thresholdout of a metric", str(epsilon), parameters, gate.arithmetic)
 
+    def check(self, query: Query, question: Question) -> None:
+        """Raise ValueError unless the question has a training metric, and score and truth of each record."""
+        check_question(question, query.n, "score", "positive")
+        if question.value["positive"].dtype != np.bool_:
+            raise ValueError("positive must be an array of truth values")
+
     def start(self, query: Query, noise: Noise) -> Json:
         """Draw the first secret state; only the ledger calls this."""
         return self.gate.opened(GRID, noise) | {"n": query.n}

@@ -196,6 +196,10 @@ class Thresholdout:
         epsilon = 2 * self.budget / (exact(self.sigma) * query.n)
         return PureEvent("thresholdout", str(epsilon), parameters, arithmetic=self.arithmetic)
 
+    def check(self, query: Query, question: Question) -> None:
+        """Raise ValueError unless the question holds a training mean and a number for each record."""
+        check_question(question, query.n, "holdout")
+
     def start(self, query: Query, noise: Noise) -> Json:
         """Draw the first secret state; only the ledger calls this."""
         return self.opened(STEPS * query.n, noise) | {"n": query.n}

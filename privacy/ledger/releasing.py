@@ -22,7 +22,7 @@ ledger and never leaves the machine.
 import dataclasses
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NoReturn
@@ -236,10 +236,17 @@ def release(
     return released
 
 
-def pay(access: Access, asked: Sequence[Request]) -> dict[bytes, tuple[int, str | None]]:
-    """Book unpaid requests; return entry and stored value of all of them by fingerprint."""
+def pay(
+    access: Access, asked: Sequence[Request], *, check: Callable[[], object] | None = None
+) -> dict[bytes, tuple[int, str | None]]:
+    """Book unpaid requests; return entry and stored value of all of them by fingerprint.
+
+    If any is unpaid, `check` is called first, and nothing is booked where it raises.
+    """
     with access.writing() as book:
         new = unpaid(book, asked)
+        if new and check is not None:
+            check()
         planned = [(one.query, one.slot) for one in new if one.slot is not None]
         if planned:
             check_slots(book, planned)
@@ -394,7 +401,12 @@ def answer(
     stored in one transaction.
     """
     marks = [_digest({"question": one.name}, {}, access.key) for one in questions]
-    entry, _ = pay(access, [request])[request.fingerprint]
+
+    def check() -> None:
+        for question in questions:
+            mechanism.check(request.query, question)
+
+    entry, _ = pay(access, [request], check=check)[request.fingerprint]
     with access.writing() as book:
         lock(book, request.query.dataset)
         known, past = find_answers(book, entry, marks), _history(book, request, entry)

@@ -276,6 +276,10 @@ class Toy:
     def draw(self, query, noise):
         return "drawn"
 
+    def check(self, query, question):
+        if not question.name:
+            raise ValueError("a question must have a name")
+
     def start(self, query, noise):
         return "begun"
 

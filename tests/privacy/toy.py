@@ -67,12 +67,15 @@ class Turnstile:
     def event(self, query):
         return PureEvent("turnstile", self.epsilon)
 
+    def check(self, query, question):
+        if np.min(question.value["x"]) < 0:
+            raise ValueError("x must be >= 0")
+
     def start(self, query, noise):
         return {"secret": noise.discrete_laplace(1000.0, 1)[0], "asked": 0}
 
     def answer(self, state, question, noise, history):
-        if np.min(question.value["x"]) < 0:
-            raise ValueError("x must be >= 0")
+        self.check(None, question)
         following = {**state, "asked": state["asked"] + 1}
         if "TOY_DIES" in os.environ:
             os.kill(os.getpid(), signal.SIGKILL)

@@ -12,6 +12,7 @@ from scipy.stats import binom
 from learners.bounds.clopper_pearson import largest_rate
 from learners.holdout.candidate_gate import CandidateAnswer, CandidateGate, candidate_price
 from learners.holdout.thresholdout import STEPS
+from privacy import GroupInteraction
 from privacy.accounting import Cost
 from privacy.ledger import BudgetError
 from privacy.ledger.ledger import Ledger
@@ -411,6 +412,24 @@ def test_the_price_is_paid_once_for_any_number_of_candidates(ledger):
     assert ledger.statement("prompts").spent.epsilon == 10
     with pytest.raises(BudgetError):
         ledger.interact(CandidateGate(20, 3, 10.0), query(), question(0.8, share(0.8)))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        question(0.8, share(0.8)[:-1]),
+        question(1.1, share(0.8)),
+        question(0.8, share(0.8), n_train=0),
+    ],
+)
+def test_a_first_question_that_does_not_fit_is_not_paid_for(ledger, wrong):
+    """Nor are those asked with it; a gate that is paid for keeps the answers of its names."""
+    for mechanism in (GATE, GroupInteraction(GATE, 1)):
+        with pytest.raises(ValueError, match="must be one"):
+            ledger.interact_all(mechanism, query(), [question(0.8, share(0.8), "first"), wrong])
+    assert ledger.statement("prompts").n_entries == 0
+    first = ledger.interact(GATE, query(), question(0.8, share(0.8), wrong.name))
+    assert ledger.interact(GATE, query(), wrong).value == first.value
 
 
 def test_a_name_has_its_stored_answer_whatever_the_holdouts_scores_are(ledger):

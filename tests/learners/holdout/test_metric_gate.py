@@ -96,6 +96,19 @@ def test_the_ledger_pays_it_once_and_keeps_its_state(tmp_path):
     assert float(spent.epsilon) == pytest.approx(2 * 2 * (2 / 90) / 0.05)
 
 
+@pytest.mark.parametrize("positive", [np.arange(199) % 2 == 0, np.arange(200) % 2, None])
+def test_a_first_question_that_does_not_fit_is_not_paid_for(tmp_path, positive):
+    gate = MetricGate(Thresholdout(0.3, 0.05, 2), Auc(90, 90))
+    ledger = Ledger(tmp_path / "ledger.sqlite", key=bytes(32))
+    ledger.open_budget("holdout", unit=Unit.ROW, epsilon=2.0, delta=0.0, n=200)
+    value = {"train": 0.5, "score": np.zeros(200), "positive": positive}
+    if positive is None:
+        del value["positive"]
+    with pytest.raises(ValueError, match="must (be|hold)"):
+        ledger.interact(gate, holdout_query(200), Question("model", value))
+    assert ledger.statement("holdout").n_entries == 0
+
+
 def test_where_the_declaration_holds_it_is_the_area(rng):
     """Oracle: scikit-learn, with ties."""
     for _ in range(20):

@@ -255,6 +255,9 @@ class Chronicle:
     def event(self, query):
         return PureEvent("chronicle", self.epsilon)
 
+    def check(self, query, question):
+        """Take any question."""
+
     def start(self, query, noise):
         return f"secret of {self.epsilon}"
 
@@ -297,6 +300,13 @@ def test_a_refused_question_moves_no_state(ledger):
     with pytest.raises(ValueError, match="x must be"):
         ledger.interact(Turnstile(0.5), counts_query(), question(-1))
     assert ledger.interact(Turnstile(0.5), counts_query(), question(2)).value == 2
+
+
+def test_a_refused_first_question_is_not_paid_for(ledger):
+    with pytest.raises(ValueError, match="x must be"):
+        ledger.interact_all(Turnstile(0.5), counts_query(), [question(1), question(-1)])
+    assert ledger.statement(DATASET).n_entries == 0
+    assert ledger.interact(Turnstile(0.5), counts_query(), question(1)).value == 1
 
 
 def test_an_interaction_that_has_answered_is_released(ledger):
