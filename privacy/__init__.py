@@ -1,7 +1,7 @@
 """Differential privacy: queries, mechanisms, and the ledger, the only door to noise.
 
-A `Query` holds an exact private statistic, a mechanism such as `LatticeLaplace` says how to release
-it and at which price, and a `Ledger` books the price, draws, and stores the `Release`.
+A `Query` holds an exact private statistic. A mechanism such as `LatticeLaplace` defines how it is released
+and at which price. A `Ledger` books the price, draws, and stores the `Release`.
 
 >>> import numpy as np
 >>> query = Query("toy", "class counts", np.array([3, 1]), Unit.CONSENSUS_LABEL, n=4, l1=2.0)

@@ -1,9 +1,9 @@
 """Audits: try to refute a claim of privacy by draws for two neighbours.
 
-The draws give a lower bound on delta. No number of draws proves a claim; a bound above the claim
-refutes it. `audit_mechanism` draws for two made-up vectors of counts through a ledger that is thrown
-away, so that the whole path of a release is audited and not a model of it; `draw_releases` draws them the
-same way. `audit_pair` takes two laws, `audit_losses` the privacy losses of releases drawn before.
+The draws give a lower bound on delta. A bound above the claim refutes it; no number of draws proves a
+claim. `audit_mechanism` draws for two made-up vectors of counts through a temporary ledger, so that the
+audit covers the whole path of a release, and not a model of it; `draw_releases` draws them the same way.
+`audit_pair` takes two laws, `audit_losses` the privacy losses of earlier releases.
 
 >>> from privacy.mechanisms import LatticeLaplace
 >>> audit_mechanism(LatticeLaplace(epsilon=1.0), (3, 3), draws=100).refutes(0.0)
@@ -41,7 +41,7 @@ __all__ = [
     "hit_shares",
 ]
 
-ROUNDING = 1e-9  # a loss of epsilon itself counts as one, for mechanisms that never exceed it
+ROUNDING = 1e-9  # a loss of epsilon itself counts as a hit, for mechanisms that never exceed it
 
 
 @runtime_checkable
@@ -56,7 +56,7 @@ class Law(Protocol):
     def log_density(
         self, release: Float[np.ndarray, "draws coordinates"]
     ) -> Float[np.ndarray, " draws"]:
-        """Log density of releases; both laws of a pair with respect to one measure."""
+        """Return the log density of releases; both laws of a pair with respect to one measure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class DirichletLaw:
     def log_density(
         self, release: Float[np.ndarray, "draws coordinates"]
     ) -> Float[np.ndarray, " draws"]:
-        """Log density with respect to all but one of the coordinates."""
+        """Return the log density with respect to all but one of the coordinates."""
         shape = np.asarray(self.shape)
         constant = scipy.special.gammaln(shape.sum()) - scipy.special.gammaln(shape).sum()
         return np.asarray(constant + scipy.special.xlogy(shape - 1, release).sum(axis=1))
@@ -93,11 +93,11 @@ class DirichletLaw:
 
 @dataclass(frozen=True, slots=True)
 class AuditBound:
-    """A lower bound on the delta that holds at `epsilon`, and the counts it was computed from.
+    """A lower bound on the delta at `epsilon`, and the counts that it was computed from.
 
-    `hits` counts, of `draws` releases of each data set, those with a privacy loss of epsilon or more;
-    `shares` are the bounds on the two probabilities: from below for the first, above for the other.
-    `tried` is among how many distinguishers the one counted was chosen, on other draws.
+    `draws` is the number of releases of each data set, and `hits` counts those with a privacy loss of
+    epsilon or more. `shares` are the bounds on the two probabilities: from below for the first, from above
+    for the other. `tried` is the number of distinguishers among which other draws chose the one counted.
     """
 
     delta: float
@@ -109,7 +109,7 @@ class AuditBound:
     tried: int = 1
 
     def least_epsilon(self, delta: float = 0.0) -> float:
-        """Return a lower bound on the epsilon that holds at this delta; 0 where nothing was found."""
+        """Return a lower bound on the epsilon that holds at this delta; 0 if the draws show none."""
         check_claim(delta)
         often, seldom = self.shares
         return max(0.0, math.log((often - delta) / seldom)) if often > delta else 0.0
@@ -136,9 +136,9 @@ def audit_pair(
     first, second
         Laws of the releases of two neighbouring data sets, in this direction.
     epsilon
-        At which the guarantee is claimed, in [0, 100].
+        Epsilon of the claim, in [0, 100].
     draws
-        From each law, >= 1.
+        Number of draws from each law, >= 1.
     rng
         Seeded generator for the draws.
     level
@@ -147,7 +147,7 @@ def audit_pair(
     Returns
     -------
     AuditBound
-        Its `delta` is 0 where nothing was found.
+        Its `delta` is 0 if the draws show none.
 
     Raises
     ------
@@ -156,12 +156,11 @@ def audit_pair(
 
     Notes
     -----
-    The event is that the log likelihood ratio reaches epsilon, the one that attains
-    delta = P(event) - e^epsilon Q(event). The two probabilities have one-sided Clopper–Pearson
-    bounds, each at half of 1 - level.
+    The event is that the log likelihood ratio reaches epsilon: it attains delta = P(event) - e^epsilon
+    Q(event). The two probabilities have one-sided Clopper–Pearson bounds, each at half of 1 - level.
 
-    **Guarantees.** The bound exceeds the true delta of the pair with probability at most 1 - level,
-    whatever the log densities say; wrong ones only make the audit weaker.
+    **Guarantees.** The bound exceeds the true delta of the pair with probability at most 1 - level, for any
+    log densities; wrong ones only make the audit weaker.
 
     References
     ----------
@@ -181,7 +180,7 @@ def audit_pair(
     here, there = (first.sample(draws, rng=rng), second.sample(draws, rng=rng))
     losses = []
     for release in (here, there):
-        with np.errstate(invalid="ignore"):  # infinite less infinite counts as no hit
+        with np.errstate(invalid="ignore"):  # infinity minus infinity counts as no hit
             losses.append(first.log_density(release) - second.log_density(release))
     return audit_losses(losses[0], losses[1], epsilon=epsilon, level=level)
 
@@ -220,13 +219,13 @@ def audit_losses(
     epsilon: float,
     level: float = 0.999,
 ) -> AuditBound:
-    """Return a lower bound on delta from the privacy losses of releases drawn before.
+    """Return a lower bound on delta from the privacy losses of earlier releases.
 
     Parameters
     ----------
     first, second
-        log P(release) - log Q(release) for releases of the data set of P, and of that of Q;
-        equally many.
+        log P(release) - log Q(release) for releases of the data set of P, and of that of Q; equal numbers
+        of both.
     epsilon, level
         As for `audit_pair`, errors included.
 
@@ -257,9 +256,10 @@ def hit_shares(
     draws: int,
     level: float,
 ) -> tuple[Float[np.ndarray, "*events"], Float[np.ndarray, "*events"]]:
-    """Return bounds on two probabilities, of the first from below and of the second from above.
+    """Return bounds on two probabilities, from below on the first and from above on the second.
 
-    Clopper and Pearson's, each at `level` on both sides, from hits in as many draws.
+    The bounds are Clopper and Pearson's, each at `level` on both sides, from hits in equal numbers of
+    draws.
 
     >>> low, high = hit_shares(9, 0, 10, level=0.9)
     >>> round(float(low), 3), round(float(high), 3)
@@ -274,12 +274,12 @@ def hit_shares(
 
 @runtime_checkable
 class Auditable(Mechanism, Protocol):
-    """A mechanism on class counts that computes how likely its releases are."""
+    """A mechanism on class counts that computes the likelihood of its releases."""
 
     def log_likelihood(
         self, query: Query, releases: Int[np.ndarray, "draws classes"]
     ) -> Float[np.ndarray, " draws"]:
-        """Log probability of releases, up to a constant that neighbouring queries share."""
+        """Return the log probability of releases, up to a constant that neighbouring queries share."""
 
 
 def audit_mechanism(
@@ -299,28 +299,28 @@ def audit_mechanism(
         Made-up class counts of two classes or more, the first >= 1; the neighbour has one task of
         the first class in the second.
     draws
-        From each of the two, >= 1.
+        Number of draws from each of the two, >= 1.
     level
         Probability that the bound holds, in (0, 1).
 
     Returns
     -------
     AuditBound
-        Lower bounds on the delta at the claimed epsilon, and on epsilon at a delta; a sound
-        mechanism is refuted with probability at most 1 - level.
+        Lower bounds on the delta at the claimed epsilon, and on epsilon at a delta; a sound mechanism is
+        refuted with probability at most 1 - level.
 
     Raises
     ------
     TypeError
         If the mechanism has no `log_likelihood`.
     ValueError
-        If the counts have no neighbour, the claimed delta is not below 1/n, or the claimed epsilon is
-        above 100; nothing is drawn then.
+        If the counts have no neighbour, the claimed delta is not below 1/n, or the claimed epsilon is above
+        100; then nothing is drawn.
 
     Notes
     -----
-    The neighbours' difference is one direction of many: choose counts where the mechanism is at
-    its weakest. No audit proves a claim.
+    The neighbours' difference is one direction of many: choose counts at which the mechanism is weakest. No
+    audit proves a claim.
 
     Examples
     --------
@@ -352,7 +352,7 @@ def audit_mechanism(
 
 
 def _query(counts: Int[np.ndarray, " classes"]) -> Query:
-    """Query for made-up class counts."""
+    """Return the query of made-up class counts."""
     n = int(counts.sum())
     return Query("trial", "class counts", counts, Unit.CONSENSUS_LABEL, n, l1=ONE_TASK)
 
@@ -363,23 +363,23 @@ def draw_releases(
     draws: int,
     questions: Sequence[Question] = (),
 ) -> list[Json]:
-    """Draw independent releases of one query through a ledger that is thrown away.
+    """Draw independent releases of one query through a temporary ledger.
 
     Parameters
     ----------
     mechanism
-        To audit.
+        Mechanism to audit.
     query
-        Made-up data; each draw is that of one of as many disjoint cells that hold the same.
+        Made-up data; each draw comes from its own cell of a partition whose cells hold equal data.
     draws
         Number of releases, >= 1.
     questions
-        For an interaction: what each draw asks it, in turn.
+        For an interaction: the questions of each draw, in turn.
 
     Returns
     -------
     list
-        The released values; of an interaction the list of its answers.
+        The released values; for an interaction, the list of its answers.
 
     Examples
     --------
@@ -396,7 +396,7 @@ def draw_releases(
         ledger.open_budget(
             query.dataset,
             unit=query.unit,
-            epsilon=double_up(cost.epsilon),  # the cells are disjoint, and cost as much as one
+            epsilon=double_up(cost.epsilon),  # the cells are disjoint, and together cost as much as one
             delta=double_up(cost.delta),
             n=query.n_records,
         )

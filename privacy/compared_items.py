@@ -1,4 +1,4 @@
-"""Points of items that workers compared: a win is two half points, a tie one for each item.
+"""Points of items that workers compared: a win gives two half points, a tie one to each item.
 
 >>> query = win_points(
 ...     np.array([0, 0, 1]), np.array([1, 2, 2]), np.array([0, 2, 1]), n_items=3, dataset="toy"
@@ -14,7 +14,7 @@ from privacy.query import CountsError, Publication, Query, Unit, check_array, ch
 
 __all__ = ["win_points"]
 
-ONE_ANSWER = 4.0  # l1 sensitivity in half points: two leave one item and join the other
+ONE_ANSWER = 4.0  # l1 sensitivity in half points: an answer moves two of them from one item to the other
 
 
 def win_points(
@@ -26,12 +26,12 @@ def win_points(
     dataset: str,
     publication: Publication | None = None,
 ) -> Query:
-    """Count each item's half points: two for a comparison won, one for a tie, none for one lost.
+    """Count each item's half points: two for a comparison won, one for a tie, 0 for a comparison lost.
 
     Parameters
     ----------
     left, right
-        Codes of the items of each comparison, different from one another; **public**, as is who compared.
+        Codes of the items of each comparison, different from each other; **public**, as are the workers.
     outcome
         0 where the left item was preferred, 1 where the right one was, 2 for a tie; private.
     n_items
@@ -39,12 +39,12 @@ def win_points(
     dataset
         The ledger's name of the data set.
     publication
-        The public key under which the points are published, if any.
+        The public key under which the points are published; None for no publication.
 
     Returns
     -------
     Query
-        The points by item; `n` is their sum, two for each comparison, which are the records. The unit is
+        The points by item; `n` is their sum, two for each comparison. A record is a comparison; the unit is
         one answer.
 
     Raises
@@ -54,11 +54,11 @@ def win_points(
 
     Notes
     -----
-    **Guarantees.** Points add up to twice the number of comparisons, whatever was preferred.
+    **Guarantees.** Points add up to twice the number of comparisons, for all outcomes.
 
-    **Privacy.** Neighbours differ in the outcome of one comparison. It deals two half points to its two
-    items: (2, 0), (0, 2) or (1, 1). Two such deals differ by at most 4 in l1 norm, as a win turned round
-    does; no other item's points move, and nothing is estimated from other answers.
+    **Privacy.** Neighbours differ in the outcome of one comparison. It gives its two items the half points
+    (2, 0), (0, 2) or (1, 1). Two of these differ by at most 4 in l1 norm, and a win that changes sides
+    attains 4. No other item's points move, and nothing is estimated from other answers.
     """
     check_classes(n_items, "n_items")
     for what, codes in (("left", left), ("right", right), ("outcome", outcome)):

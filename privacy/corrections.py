@@ -1,7 +1,7 @@
-"""What gold says about consensus labels: the statistic and the mechanism behind corrected shares.
+"""Gold's correction of consensus labels: the statistic and the mechanism behind corrected shares.
 
-Over gold tasks, true class counts minus consensus class counts are the correction of class shares; it
-adds up to 0. How many of the labels are right rides along at no price of its own.
+Over gold tasks, true class counts minus consensus class counts are the correction of class shares; it adds
+up to 0. The number of right labels is released with it, at no price of its own.
 
 >>> (query,) = gold_corrections(
 ...     np.array([0, 0, 1]), np.array([0, 1, 1]), np.array([0, 0, 0]), dataset="toy", n_classes=2,
@@ -56,7 +56,7 @@ def gold_corrections(
     max_tasks: int = 1,
     apart: bool = True,
 ) -> tuple[Query, ...]:
-    """Take consensus from truth over the gold tasks: for each group of tasks, or for all together.
+    """Subtract consensus counts from true counts over the gold tasks, by group or for all groups together.
 
     Parameters
     ----------
@@ -66,14 +66,14 @@ def gold_corrections(
     group, dataset, n_classes, group_names, tasks
         As for `class_counts`.
     unit
-        What one neighbour may change; with a task's consensus label its gold label may change.
+        What one neighbour may change; where a task's consensus label may change, so may its gold label.
     local
-        Whether a task's consensus depends on that task's crowd labels alone; gold played no part in it.
+        Whether a task's consensus depends on that task's crowd labels alone, and not on gold.
     max_tasks
-        For the unit `SUBJECT`: the most of a subject's tasks that are given here.
+        For the unit `SUBJECT`: the largest number of one subject's tasks among these.
     apart
-        True: a query for each group that has gold, as parts of a partition of the gold tasks.
-        False: one query of all groups, which is all there is for the unit `SUBJECT`.
+        True: a query for each group that has gold, as parts of a partition of the gold tasks. False: one
+        query of all groups, the only choice for the unit `SUBJECT`.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def gold_corrections(
     ------
     UnitError
         If the unit is `TASK` or `ANSWER` and the consensus is not local; if the unit is `SUBJECT` and
-        groups are asked apart, or is not and `max_tasks` is not 1.
+        `apart` is True, or the unit is another and `max_tasks` is not 1.
     CountsError
         If labels are not codes of the declared classes; the message never repeats them.
     ValueError
@@ -93,15 +93,15 @@ def gold_corrections(
 
     Notes
     -----
-    **Guarantees.** A difference adds up to 0, and right and wrong to the number of gold tasks. No
-    neighbour moves a value by more than the l1 sensitivity of 4 `max_tasks`, and one does by 4.
-    **Privacy.** Let one task go from (f, y) to (f', y'). The difference has the task's e_y - e_f, which is
-    0 if it is right and of l1 norm 2 if not; right and wrong together move by 2 if it becomes right or
-    wrong, else by 0. From right to wrong or back: 2 + 2 = 4. From wrong to wrong:
-    ||(e_y' - e_f') - (e_y - e_f)||_1 <= 4, and 0. From right to right: 0. So it is 4 whether the
-    consensus label moves, the gold label, or both, and the count of right labels adds nothing. The
-    unit `ROW` moves features besides, which play no part. For `TASK` and `ANSWER` a task's consensus
-    label alone moves, because consensus is local. A subject's tasks add up.
+    **Guarantees.** A difference adds up to 0, and right and wrong to the number of gold tasks. No neighbour
+    moves a value by more than the l1 sensitivity of 4 `max_tasks`, and some task attains 4.
+    **Privacy.** Let one task go from (f, y) to (f', y'). Its term of the difference is e_y - e_f, which is
+    0 if the label is right and of l1 norm 2 if not. Right and wrong together move by 2 if the label becomes
+    right or wrong, else by 0. From right to wrong or back: 2 + 2 = 4. From wrong to wrong: ||(e_y' - e_f')
+    - (e_y - e_f)||_1 <= 4, plus 0. From right to right: 0. So the sensitivity is 4 whether the consensus
+    label moves, the gold label, or both, and the count of right labels adds nothing. For the unit `ROW`
+    features move as well, which the value does not contain. For `TASK` and `ANSWER` the consensus label of
+    one task alone moves, because consensus is local. The moves of a subject's tasks add up.
 
     Examples
     --------
@@ -129,7 +129,7 @@ def gold_corrections(
     if not apart:
         return (_query(label[known], gold[known], n_classes, dataset, unit, l1, None),)
     gold_tasks = np.asarray(task_names(tasks, group.size), dtype=np.str_)[known]
-    # bound to the gold tasks: the value of as many others is drawn anew
+    # part of the name: the same number of other gold tasks is drawn anew
     partition = f"gold:{assignment_digest(group[known], names, gold_tasks)}"
     rows = np.flatnonzero(known)
     rows = rows[np.argsort(group[rows], kind="stable")]
@@ -189,10 +189,10 @@ class LatticeCorrection:
     Notes
     -----
     **Guarantees.** The realised epsilon, l1 over the scale drawn with, is at most the claim in exact
-    arithmetic; the event depends on public things only. Released sums are exact.
-    **Privacy.** Unit: the query's. Event: `LatticeLaplaceEvent`. Both vectors have the same sums for all
-    neighbours, so that noise that keeps these sums can turn one value into any neighbour's. Moving the
-    vectors by v and w changes the probability of an output by a factor of at most
+    arithmetic; the event depends on public things only. Released sums are exact. **Privacy.** Unit: the
+    query's. Event: `LatticeLaplaceEvent`. Both vectors have the same sums for all neighbours, so noise that
+    keeps these sums can turn one value into any neighbour's. Moving the vectors by v and w changes the
+    probability of an output by a factor of at most exp((||v||_1 + ||w||_1) / scale) <= exp(l1 / scale).
     exp((||v||_1 + ||w||_1) / scale) <= exp(l1 / scale).
 
     Examples
@@ -205,13 +205,13 @@ class LatticeCorrection:
 
     def __post_init__(self) -> None:
         keep_declared(self)
-        LatticeLaplace(self.epsilon)  # refuses what is no price
+        LatticeLaplace(self.epsilon)  # refuses invalid prices
 
     def event(self, query: Query) -> LatticeLaplaceEvent:
         """Describe a release; raise CountsError if the query is no correction by gold."""
         difference, _ = _vectors(query)
         scale = covering_scale(query.l1, self.epsilon)
-        # of one moved task a longer vector has a smaller loss, and the second vector has two entries
+        # for one moved task a longer vector has a smaller loss, and the second vector has two entries
         return LatticeLaplaceEvent(
             scale, query.l1, 2 if query.l1 == 2 else int(difference.size), self.epsilon
         )
@@ -234,7 +234,7 @@ class LatticeCorrection:
 
 
 def _vectors(query: Query) -> tuple[np.ndarray, np.ndarray]:
-    """Return the two vectors of a correction; raise CountsError, which never repeats them."""
+    """Return the two vectors of a correction; raise CountsError without repeating them."""
     value = query.value
     if isinstance(value, np.ndarray) or set(value) != {"difference", "right"}:
         raise CountsError("the value must be a difference, and numbers of right and wrong labels")
@@ -249,7 +249,7 @@ def _vectors(query: Query) -> tuple[np.ndarray, np.ndarray]:
     within = (difference >= -query.n) & (difference <= query.n)  # the least integer has no absolute
     if not (within.all() and sum(difference.tolist()) == 0):
         raise CountsError("a difference must add up to 0, and be at most the number of gold tasks")
-    if not query.n * difference.size <= MAX_RECORDS:  # counts of that sum are drawn
+    if not query.n * difference.size <= MAX_RECORDS:  # the counts drawn have that sum
         raise CountsError(
             f"gold tasks times classes must be at most 2**53, got {query.n} and {difference.size}"
         )

@@ -64,7 +64,7 @@ def class_counts(
         What one neighbour may change.
     local
         Whether a task's consensus label depends on that task's crowd labels alone, as in a majority
-        vote; it does not where an aggregator or a filter weighs workers by their other tasks.
+        vote; False if an aggregator or a filter weighs workers by their other tasks.
     tasks
         The tasks' names, in the order of `label`; they bind the partition to the tasks, so that the
         cells of one partition are disjoint whenever they are counted.
@@ -77,10 +77,11 @@ def class_counts(
     Raises
     ------
     UnitError
-        If the unit is `TASK` or `ANSWER` and the consensus is not local, or if it is `SUBJECT`, for which
-        there is `subject_counts`.
+        If the unit is `TASK` or `ANSWER` and the consensus is not local, or if the unit is `SUBJECT`: use
+        `subject_counts` for it.
     CountsError
-        If labels are not codes of the declared classes, or these too many; the message never repeats labels.
+        If labels are not codes of the declared classes, or there are too many classes; no message repeats a
+        label.
     ValueError
         If groups are not codes of the named groups, or a group has no task.
 
@@ -88,10 +89,10 @@ def class_counts(
     -----
     **Guarantees.** Counts of a group add up to its number of tasks; queries of one call are parts
     of one partition, and another assignment of tasks to groups is another partition.
-    **Privacy.** Every neighbour replaces at most one consensus label, which moves one task from
-    one count of its group to another: 2 in l1 norm. For the units `TASK` and `ANSWER` that is so
-    only where consensus is local: then other tasks' labels, and how ties are broken, do not depend
-    on what changed. With Dawid–Skene and its kind one task's labels move others' consensus.
+    **Privacy.** Every neighbour replaces at most one consensus label, which moves one task from one count
+    of its group to another: 2 in l1 norm. For the units `TASK` and `ANSWER` this holds only if consensus is
+    local: then other tasks' labels, and the rule for ties, do not depend on the change. With Dawid–Skene
+    and similar models one task's labels move others' consensus.
 
     Examples
     --------
@@ -121,7 +122,7 @@ def count_queries(
     local: bool,
     tasks: Sequence[str] | np.ndarray,
 ) -> tuple[Query, ...]:
-    """Build the queries of `class_counts` from class counts that have been added up already.
+    """Build the queries of `class_counts` from class counts that are already added up.
 
     Parameters
     ----------
@@ -185,7 +186,7 @@ def project_to_simplex(
     value
         Finite numbers, integers or floating.
     total
-        What the result adds up to, > 0 and finite.
+        Sum of the result, > 0 and finite.
 
     Raises
     ------
@@ -214,7 +215,7 @@ def project_to_simplex(
         raise ValueError(f"value must be a vector of finite numbers, got shape {value.shape}")
     if not 0 < total < np.inf:
         raise ValueError(f"total must be > 0 and finite, got total={total}")
-    with np.errstate(over="ignore"):  # what is so far below the largest becomes 0 in any case
+    with np.errstate(over="ignore"):  # entries that far below the largest become 0 in any case
         value = value - value.max()  # the projection is the same, and differences are kept
     descending = np.sort(value)[::-1]
     shift = (np.cumsum(descending) - total) / np.arange(1, value.size + 1)
@@ -225,7 +226,7 @@ def project_to_simplex(
 def check_codes(
     label: np.ndarray, group: np.ndarray, n_classes: int, n_groups: int, names: Sequence[str]
 ) -> Int[np.ndarray, " groups"]:
-    """Return the groups' sizes; raise unless labels and groups are codes of what is declared and named."""
+    """Return the groups' sizes; raise unless labels and groups are codes of declared classes and named groups."""
     check_classes(n_classes)
     if not is_whole(n_groups):
         raise ValueError(f"n_groups must be an integer, got n_groups={n_groups}")

@@ -15,7 +15,7 @@ array([0, 0, 1, 1])
 import math
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -275,9 +275,9 @@ class Signs:
     [[-1.0], [1.0], [-1.0]]
     """
 
-    y: Int[np.ndarray, " rows"]
+    y: Int[np.ndarray, " rows"] = field(repr=False)
     n_classes: int
-    weight: Float[np.ndarray, " rows"] | None = None
+    weight: Float[np.ndarray, " rows"] | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return 1 if self.n_classes == 2 else self.n_classes

@@ -1,8 +1,8 @@
 """Compose the privacy losses of releases that were fixed before the first draw.
 
-Adding up (epsilon, delta) holds however each release is chosen. Composing losses is cheaper, and
-holds only where the dominating pairs are fixed before the first draw: what is asked of them, and
-in which order, may then depend on what was released, but how much noise is added may not.
+Adding up (epsilon, delta) holds however each release is chosen. Composing losses is cheaper. It holds only
+if the dominating pairs are fixed before the first draw: queries and their order may then depend on what was
+released, but the amount of noise may not.
 
 >>> from privacy import PureEvent
 >>> round(compose({PureEvent("toy", epsilon=0.1): 100}).epsilon(1e-6), 2)
@@ -39,7 +39,7 @@ class Composition:
     Parameters
     ----------
     basic
-        Sum of the releases' claims, exact; at its epsilon and beyond its delta holds as well.
+        Sum of the releases' claims, exact; it too holds, at its epsilon and its delta.
     n_releases
         Number of releases composed.
     slack
@@ -220,7 +220,7 @@ def _convolved(losses: list[tuple[Loss, int]]) -> tuple[Any, float]:
 
 
 def _mirrored(loss: Loss, step: float) -> Float[np.ndarray, " grid"]:
-    """Deltas at multiples of the step from -width to width, of a pair the same both ways round."""
+    """Return the deltas of a symmetric pair at multiples of the step from -width to width."""
     last = math.ceil(loss.width / step - 1e-9)  # the loss beyond the last step is infinite
     at = np.arange(last + 1) * step
     delta = loss.delta(at)
@@ -236,7 +236,7 @@ def _mirrored(loss: Loss, step: float) -> Float[np.ndarray, " grid"]:
 def _connected(
     delta: Float[np.ndarray, " grid"], step: float
 ) -> tuple[Float[np.ndarray, " grid"], float]:
-    """Law on the grid, and at infinity, whose deltas connect these dots linearly in e^epsilon."""
+    """Return the law on the grid, and at infinity, whose deltas join the points linearly in e^epsilon."""
     slope = np.concatenate([[-math.expm1(step) * (1 - delta[0]) / math.exp(step)], np.diff(delta)])
     after = np.append(slope[1:], 0.0)
     law = (after - math.exp(step) * slope) / math.expm1(step)
@@ -244,11 +244,11 @@ def _connected(
 
 
 def _rounding(size: int) -> float:
-    """Bound on the relative rounding of a transform, times the root of its size."""
+    """Return a bound on the relative rounding of a transform, times the root of its size."""
     return 8 * ROUNDING * math.log2(size + 1) * math.sqrt(size)
 
 
 def _concentration(law: Float[np.ndarray, " grid"], count: int) -> float:
-    """The l2 norm of the law of `count` losses; on a circle, where it can only be larger."""
+    """Return the l2 norm of the law of `count` losses; on a circle, where it can only be larger."""
     wave = np.abs(np.fft.fft(law, max(2**15, law.size)))
     return float(np.sqrt(np.mean(wave ** (2 * count))))

@@ -41,19 +41,20 @@ A price is proved for the law drawn from where it is exact; in double precision 
 real numbers, and what rounding adds to it is not bounded.
 """
 
-MAX_EPSILON = 100.0  # for releases that have a delta as well; the closed forms are tested up to it
+MAX_EPSILON = 100.0  # for releases with delta > 0; the closed forms are tested up to it
 MAX_SCALE = 2.0**40  # beyond it the 64-bit samplers could saturate
 LARGEST = sys.float_info.max
-LARGEST_POWER = 4300  # of ten in a number that is read: as many digits as Python reads
-SAFETY = 1 + 1e-6  # for rounding: a computed delta is raised by it before it is compared
+LARGEST_POWER = 4300  # greatest power of ten in a number that is read: Python's own limit on digits
+SAFETY = 1 + 1e-6  # factor that raises a computed delta before it is compared, for rounding
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
     """An (epsilon, delta) guarantee in exact arithmetic.
 
-    Costs of releases on the same tasks add up (basic composition); on disjoint tasks only the dearest
-    release is charged, apart for epsilon and delta, which errs on the safe side.
+    Costs of releases on the same tasks add up (basic composition). Of releases on disjoint tasks the
+    largest epsilon and the largest delta are charged, even from different releases, which errs on the safe
+    side.
 
     Examples
     --------
@@ -94,7 +95,7 @@ NOTHING = Cost(Fraction(0), Fraction(0))
 
 
 def exact(number: int | float | str | Fraction) -> Fraction:
-    """Read a number as the decimal it is written as; refuse NaN and what is no finite double.
+    """Read a number as its decimal notation; refuse NaN and numbers beyond finite doubles.
 
     Examples
     --------
@@ -133,7 +134,7 @@ def check_price(epsilon: float, delta: float) -> None:
 
 def check_delta(claim: float, realised: float) -> None:
     """Raise ValueError unless a claimed delta covers what the noise realises."""
-    # no realised delta is 0, even where it is too small for a double
+    # no realised delta is 0, even one too small for a double
     if not (0 < claim < 1 and realised <= claim):
         raise ValueError(
             f"delta must be in (0, 1) and at least what the scale realises, got {claim}"
@@ -165,7 +166,7 @@ def covering_scale(l1: float | int, epsilon: float) -> float:
 
 
 def six_digits_down(number: Fraction) -> float:
-    """Return the largest decimal of about six digits that is <= a number >= 0, and is no infinite double.
+    """Return the largest decimal of about six digits that is <= a number >= 0 and a finite double.
 
     Examples
     --------
@@ -186,7 +187,7 @@ def six_digits_up(number: Fraction) -> float:
 
 
 def double_up(number: Fraction) -> float:
-    """Return the double nearest to a number, or the next where the nearest is written as less.
+    """Return the double nearest to a number, or the next if the nearest is written as less.
 
     It is infinity beyond the largest double.
 
@@ -203,10 +204,10 @@ def double_up(number: Fraction) -> float:
 
 
 def price_text(number: Fraction | float, *, left: bool = False) -> str:
-    """Write an epsilon or a delta as it is, where twelve digits are enough, or else rounded up to six.
+    """Write an epsilon or a delta in full if twelve digits are enough, or else rounded up to six digits.
 
-    What is left of a budget is rounded down: nothing that is printed understates what was spent. More than
-    the largest double is written as inf.
+    The rest of a budget is rounded down. So no printed number understates what was spent. Numbers beyond
+    the largest double are written as inf.
 
     Examples
     --------
@@ -225,7 +226,7 @@ def price_text(number: Fraction | float, *, left: bool = False) -> str:
 
 
 def level_text(level: float) -> str:
-    """Write a confidence level in per cent, as it is or else rounded down: none is told as more than it is.
+    """Write a confidence level in per cent, in full or else rounded down, so that it is never overstated.
 
     Examples
     --------
@@ -238,20 +239,20 @@ def level_text(level: float) -> str:
 def _step(number: Fraction) -> Fraction:
     if not number:
         return Fraction(1)
-    # of integers of any length: a double may not hold their ratio
+    # integers of any length: a double may not hold their ratio
     size = math.log10(number.numerator) - math.log10(number.denominator)
     return Fraction(10) ** (math.floor(size) - 5)
 
 
 class EventError(ValueError):
-    """An event is of no kind that this version knows, or its fields are not valid."""
+    """An event's kind is unknown to this version, or its fields are not valid."""
 
 
 @runtime_checkable
 class Event(Protocol):
-    """A public record of one release, of a kind in `privacy.mechanisms.kinds.KINDS` and no other.
+    """A public record of one release, of one of the kinds in `privacy.mechanisms.kinds.KINDS`.
 
-    Cost and loss are derived from the event's fields, whenever they are asked for.
+    Cost and loss are derived from the event's fields on every call.
     """
 
     @property
@@ -259,7 +260,7 @@ class Event(Protocol):
         """Whether the noise was drawn exactly, or in double precision."""
 
     def cost(self) -> Cost:
-        """Return what the release adds to a budget's spend."""
+        """Return the cost that the release adds to a budget's spend."""
 
     def loss(self) -> Loss:
         """Return the dominating pair of the noise drawn, which may be cheaper than the claim."""
@@ -270,10 +271,10 @@ _names: dict[type[Any], str] = {}
 
 
 def close_kinds(kinds: Mapping[str, type[Any]]) -> Mapping[str, type[Any]]:
-    """Set the closed table of events; `privacy.mechanisms.kinds` does so once, as it is imported.
+    """Set the closed table of events; `privacy.mechanisms.kinds` does so once, on import.
 
-    The table has to be known here, where events are read and composed; its classes stand in the
-    mechanisms' own files, which import this one. Until it is set every event is refused.
+    Events are read and composed in this module, which needs the table; its classes stand in the mechanisms'
+    own files, which import this one. Until the table is set every event is refused.
 
     Raises
     ------
@@ -318,11 +319,11 @@ def event_json(event: Event) -> str:
 
 
 def as_declared(field: Field[Any], value: Any) -> Any:
-    """Return a dataclass's number, or tuple of them, as its field has it.
+    """Return a dataclass's number, or tuple of numbers, in the type of its field.
 
-    A whole number is a double where the field takes doubles, and so is a double's text where the field
-    takes no texts; NumPy's numbers are Python's: equal prices are one price, however they are written. A
-    number that no double holds stays as it is.
+    A whole number becomes a double if the field takes doubles, and so does the text of a double if the
+    field takes no texts. NumPy's numbers become Python's. So equal prices are one price in every notation.
+    A number beyond the doubles stays as it is.
     """
     kinds = (field.type, *get_args(field.type))
     doubles = "float" in kinds or float in kinds
@@ -342,9 +343,9 @@ def _number(value: Any, *, doubles: bool, texts: bool) -> Any:
 
 
 def keep_declared(record: Any) -> None:
-    """Keep a frozen dataclass's numbers `as_declared`, so that it is one however they were written.
+    """Convert a frozen dataclass's numbers with `as_declared`, so that equal numbers give equal records.
 
-    For `__post_init__` of a mechanism whose event holds its knobs, and of an event.
+    For `__post_init__` of events, and of mechanisms whose event holds their knobs.
     """
     for one in fields(record):
         object.__setattr__(record, one.name, as_declared(one, getattr(record, one.name)))
@@ -360,7 +361,7 @@ def parse_event(
     text
         One line of JSON.
     builders
-        For an event class, the function that builds its events from their fields in its place.
+        For an event class, the function that builds its events from their fields in place of the class.
 
     Raises
     ------
@@ -386,10 +387,9 @@ def parse_event(
 class Account:
     """A running total of costs.
 
-    Entries add up, with one exception: cells of one partition hold different tasks, a neighbour
-    touches a single one of them, and so a partition costs as much as its dearest cell (parallel
-    composition). Within a cell entries add up, and so do different partitions, whose cells may
-    overlap.
+    Entries add up, with one exception: cells of one partition hold different tasks, and a neighbour changes
+    a single one of them. So a partition costs as much as its dearest cell (parallel composition). Within a
+    cell entries add up, and so do different partitions, whose cells may overlap.
 
     Notes
     -----
@@ -429,7 +429,7 @@ class Account:
 def account_from(
     rows: Iterable[tuple[Part | None, str, int]], read: Callable[[str], Event] = parse_event
 ) -> Account:
-    """Compose stored entries: part, event as stored, and how many of them; `read` parses events.
+    """Compose stored entries: part, stored event, and number of such entries; `read` parses events.
 
     Examples
     --------
@@ -442,7 +442,7 @@ def account_from(
         cells.setdefault(part, Counter())[event] += count
     account, single = Account(), dict[str, Cost]()
     profiles = dict[frozenset[tuple[str, int]], Cost]()
-    for part, events in cells.items():  # most cells have had the same releases: priced once
+    for part, events in cells.items():  # most cells have had the same releases: each set is priced once
         profile = frozenset(events.items())
         if profile not in profiles:
             total = NOTHING
@@ -456,12 +456,12 @@ def account_from(
 
 
 def fits(left: Cost, price: Event | Cost) -> int:
-    """Count the releases at one price that a budget's rest still covers, adding up exactly.
+    """Count how many releases at one price the rest of a budget covers, added up exactly.
 
     Parameters
     ----------
     left
-        What is left of the budget.
+        The rest of the budget.
     price
         Event or cost of one release; it must not be zero, or any number would fit.
 

@@ -1,9 +1,9 @@
 """The privacy loss of one release, as the pair of laws that separates neighbours best.
 
-A pair (P, Q) dominates a release if no neighbours' outputs diverge more at any epsilon. By
-Blackwell's theorem the release is then a random map of one draw from P or Q, whatever is asked
-and whenever, and products of pairs dominate compositions. All pairs here are the same both ways
-round, so one curve of deltas at epsilon >= 0 describes them. Every event has its own `loss()`.
+A pair (P, Q) dominates a release if no neighbours' outputs diverge more at any epsilon. By Blackwell's
+theorem the release is then a random map of one draw from P or Q, for any query at any time, and products of
+pairs dominate compositions. All pairs here are symmetric, so one curve of deltas at epsilon >= 0 describes
+them. Every event has its own `loss()`.
 
 >>> import numpy as np
 >>> response_loss(1.0).delta(np.array([0.0, 1.0])).round(4).tolist()
@@ -31,7 +31,8 @@ class Loss:
     Parameters
     ----------
     width
-        Where the deltas stop falling, in [0, 100]; 0 for a release that reveals nothing.
+        Largest finite loss, in [0, 100]: deltas are constant beyond it; 0 for a release that reveals
+        nothing.
     delta
         Divergence of order e^epsilon at each of an array of epsilons in [0, 100]: convex in
         e^epsilon, and never below that of any two neighbours.
@@ -66,14 +67,14 @@ def atom_loss(epsilon: float, plus: float, infinite: float = 0.0) -> Loss:
 
 
 def response_loss(epsilon: float, infinite: float = 0.0) -> Loss:
-    """Return the loss of randomised response; it dominates every (epsilon, infinite)-private release."""
+    """Return the loss of randomised response, which dominates every (epsilon, infinite)-private release."""
     return atom_loss(epsilon, 1 / (1 + math.exp(-epsilon)), infinite)
 
 
 def claim_loss(epsilon: Fraction, delta: Fraction) -> Loss:
-    """Return the loss of a release of which only its claim (epsilon, delta) is known.
+    """Return the loss of a release with a known claim (epsilon, delta), and nothing else known.
 
     Epsilon is rounded up to a double, and to the smallest loss that a grid can hold.
     """
     above = math.nextafter(float(min(max(epsilon, MIN_CLAIM), MAX_CLAIM)), math.inf)
-    return response_loss(above, float(delta))  # composition raises deltas by more than this rounds
+    return response_loss(above, float(delta))  # composition raises deltas by more than the rounding here

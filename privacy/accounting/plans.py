@@ -1,9 +1,9 @@
 """Price a bundle of releases that is fixed before the first draw, and paid once.
 
-Basic composition lets every release be chosen from earlier ones, and is what the ledger adds up.
-Composed losses are cheaper but hold for dominating pairs fixed in advance: where a first answer
-decides which of two mechanisms runs next, delta can exceed that of either. A plan has both: its
-bundle is fixed, so that its losses compose, and the plan as a whole adds up.
+Basic composition lets every release be chosen from earlier ones; the ledger adds up in this way. Composed
+losses are cheaper but hold only for dominating pairs fixed in advance: if a first answer decides which of
+two mechanisms runs next, delta can exceed that of either. A plan has both properties: its bundle is fixed,
+so that its losses compose, and the plan as a whole adds up with other entries.
 
 >>> from privacy import PureEvent
 >>> plan({PureEvent("toy", epsilon=0.1): 100}, delta=1e-6).epsilon
@@ -36,8 +36,8 @@ from privacy.query import Part
 
 __all__ = ["PlanEvent", "PlannedEvent", "Slots", "paid_plan", "plan", "slots_left"]
 
-MARGIN = 1 - 1e-6  # a plan uses this much of its delta, so that other machines' rounding fits too
-LEAST = 1e-6  # epsilon of a plan that its delta alone would pay for
+MARGIN = 1 - 1e-6  # share of its delta that a plan uses, so that other machines' rounding fits too
+LEAST = 1e-6  # epsilon of a plan that delta alone would pay for
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class PlanEvent:
     Parameters
     ----------
     events
-        Each event as `event_json` writes it, in increasing order, and how many releases of it;
-        of kinds that draw noise, not plans themselves.
+        Each event as `event_json` writes it, in increasing order, and its number of releases; all events
+        draw noise, and none is a plan.
     epsilon, delta
         The claim, epsilon > 0 and 0 <= delta < 1: at least what composition realises.
 
@@ -59,19 +59,19 @@ class PlanEvent:
 
     Notes
     -----
-    **Privacy.** The proof is one of simulation. (1) Each planned release is dominated by the pair
-    of its event, whatever is asked of it, so by Blackwell's theorem it is a random map of one draw
-    from that pair, and the map may depend on all that was released before; pairs are the same both
-    ways round, so that the data and a neighbour keep their sides in all of them. (2) Draw from the pairs
-    of all slots at the start: together they are a draw from one of two fixed product
-    laws, whose divergence composition bounds, and everything the plan ever releases, in whatever
-    order, is a map of it. So the plan is (epsilon, delta)-private. (3) Hence it is a random map of
-    a single draw of (epsilon, delta) randomised response made when it is paid, and adds up with
+    **Privacy.** The proof is by simulation. (1) Each planned release is dominated by the pair of its event,
+    for any query. By Blackwell's theorem it is a random map of one draw from that pair, and the map may
+    depend on all earlier releases. Pairs are symmetric, so that the data and a neighbour keep their sides
+    in all of them. (2) Draw from the pairs of all slots at the start. Together they are a draw from one of
+    two fixed product laws, whose divergence composition bounds. All releases of the plan, in any order, are
+    a map of this draw. So the plan is (epsilon, delta)-private. (3) Hence the plan is a random map of a
+    single draw of (epsilon, delta) randomised response, made when it is paid. It adds up with entries
+    before, between and after its releases, even if these are chosen adaptively.
     entries before, between and after its releases, chosen however they are.
 
-    **Guarantees.** A claim below what composition realises cannot be built; the plan of a fixed
-    bundle costs no more than its releases one by one. The ledger reads a paid plan back without
-    composing it again (`paid_plan`).
+    **Guarantees.** A claim below what composition realises cannot be built; the plan of a fixed bundle
+    costs no more than its releases one by one. The ledger reads a paid plan back without composing it again
+    (`paid_plan`).
 
     References
     ----------
@@ -105,16 +105,16 @@ class PlanEvent:
 
     @property
     def arithmetic(self) -> Arithmetic:
-        """Exact where every planned release is."""
+        """Arithmetic of the noise: exact if that of every planned release is."""
         kinds = {parse_event(text).arithmetic for text, _ in self.events}
         return "exact" if kinds == {"exact"} else "double"
 
     def cost(self) -> Cost:
-        """Approximate differential privacy of all its releases together."""
+        """Return the approximate differential privacy of all its releases together."""
         return Cost(exact(self.epsilon), exact(self.delta))
 
     def loss(self) -> Loss:
-        """Infinite with probability delta, else randomised response."""
+        """Return the loss of randomised response, infinite with probability delta."""
         return claim_loss(exact(self.epsilon), exact(self.delta))
 
 
@@ -127,7 +127,7 @@ class PlannedEvent:
     plan
         The ledger's number of the plan's entry, >= 1.
     event
-        The slot's event as `event_json` writes it; `slots_left` counts the slots that are left.
+        The slot's event as `event_json` writes it; `slots_left` counts unused slots by it.
 
     Examples
     --------
@@ -147,15 +147,15 @@ class PlannedEvent:
 
     @property
     def arithmetic(self) -> Arithmetic:
-        """That of the release."""
+        """Arithmetic of the release."""
         return parse_event(self.event).arithmetic
 
     def cost(self) -> Cost:
-        """Zero: the plan has paid."""
+        """Return a cost of zero: the plan has paid."""
         return NOTHING
 
     def loss(self) -> Loss:
-        """Zero: the plan has paid."""
+        """Return a loss of zero: the plan has paid."""
         return Loss(0.0, np.zeros_like)
 
 
@@ -172,20 +172,20 @@ def plan(events: Mapping[Event, int], *, delta: float) -> PlanEvent:
     Returns
     -------
     PlanEvent
-        With the smallest epsilon at that delta, rounded up to six digits; a millionth at most where
-        delta alone pays for the bundle, as no plan claims 0.
+        With the smallest epsilon at that delta, rounded up to six digits; at most a millionth if delta
+        alone pays for the bundle, as no plan claims 0.
 
     Raises
     ------
     TypeError
         If a count is no integer, or an event of no known kind.
     ValueError
-        If one of the conditions is broken, or no epsilon will do.
+        If one of the conditions is broken, or no epsilon suffices.
 
     Notes
     -----
-    **Guarantees.** The plan's epsilon is at most that of basic composition, up to six digits,
-    where its delta is at least the sum of theirs.
+    **Guarantees.** The plan's epsilon is at most that of basic composition, up to six digits, if its delta
+    is at least the sum of the releases' deltas.
 
     Examples
     --------
@@ -211,7 +211,7 @@ def plan(events: Mapping[Event, int], *, delta: float) -> PlanEvent:
 
 
 def paid_plan(events: tuple[tuple[str, int], ...], epsilon: float, delta: float) -> PlanEvent:
-    """Rebuild a plan that was paid without composing it again; only for rows that the chain covers."""
+    """Rebuild a paid plan without composing it again; only for rows that the chain covers."""
     paid = object.__new__(PlanEvent)
     for name, value in (("events", events), ("epsilon", epsilon), ("delta", delta)):
         object.__setattr__(paid, name, value)
@@ -224,7 +224,7 @@ def slots_left(
     event: str,
     part: Part | None,
 ) -> int:
-    """Count the releases of an event that a plan still has for a part of the tasks.
+    """Count the slots for an event that a plan has left for a part of the tasks.
 
     Parameters
     ----------
@@ -240,15 +240,15 @@ def slots_left(
     Returns
     -------
     int
-        0 where the plan has no such event.
+        0 if the plan has no such event.
 
     Notes
     -----
-    A neighbour touches one cell of each partition, so a partition uses as many slots as its most
-    used cell; different partitions, and releases about all tasks, add up.
+    A neighbour changes one cell of each partition, so a partition uses as many slots as its most used cell;
+    different partitions, and releases about all tasks, add up.
 
-    **Guarantees.** Releases within this number never touch any one task more often than the plan
-    has slots.
+    **Guarantees.** Within this number, releases never contain any one task more often than the plan has
+    slots.
 
     Examples
     --------
@@ -263,7 +263,7 @@ def slots_left(
 
 
 class Slots:
-    """A plan's slots as they are used, counted as in `slots_left`.
+    """A plan's slots and their use, counted as in `slots_left`.
 
     Examples
     --------
@@ -286,7 +286,7 @@ class Slots:
             self.take(event, part, count)
 
     def total(self, event: str) -> int:
-        """Return how many releases of an event the plan was for."""
+        """Return how many releases of an event the plan has paid for."""
         return self._total.get(event, 0)
 
     def take(self, event: str, part: Part | None, count: int = 1) -> None:
@@ -303,7 +303,7 @@ class Slots:
         self._touched[event] += more
 
     def left(self, event: str, part: Part | None) -> int:
-        """Return how many more releases of an event there may be for a part of the tasks."""
+        """Return how many more releases of an event the plan allows for a part of the tasks."""
         own = 0
         if part is not None:
             own = self._fullest[event, part.partition] - self._cells[event, part]

@@ -209,6 +209,7 @@ def test_signs_are_the_matrix_that_they_stand_for(rng):
         np.testing.assert_array_equal(np.asarray(sign[:, part]), whole[:, part])
         assert (len(sign), sign[0].tolist()) == (len(problems), whole[0].tolist())
         np.testing.assert_array_equal(np.abs(np.asarray(Signs(y, n_classes))), np.ones_like(whole))
+        assert repr(sign) == f"Signs(n_classes={n_classes})"  # the rows are private
 
 
 def test_judging_rows_of_many_classes_holds_no_score_of_each_row_in_each_class(rng):
