@@ -1,6 +1,6 @@
 """Models from rows: class ratios from set-level labels, private training and tuning, the holdout, bounds.
 
-Each sub-room is one subject, and its docstring says which of its names to use first:
+Each sub-room is one subject, and its docstring begins with the names to use first:
 
 - `learners.class_ratios`: the class ratio of an unlabelled bag of points;
 - `learners.private`: models trained under differential privacy;
@@ -13,12 +13,12 @@ Each sub-room is one subject, and its docstring says which of its names to use f
 - `learners.images`: decision images, features of a crowd's errors, psychometric functions;
 - `learners.search`: the best objects for a query under any scorer, within a budget;
 - `learners.streams`: cards of workers and a consensus that are kept while labels arrive;
-- `learners.task_features`: what tasks' features say beside the crowd, without privacy;
+- `learners.task_features`: class probabilities and duplicates from tasks' features, without privacy;
 - `learners.topics`: concept graphs from the words of documents, with labels for some of them.
 
 Sub-rooms import one way: `holdout` uses `bounds`, `selection` uses `private`, and no others meet.
-What stands on scikit-learn loads when first used, because scikit-learn brings pandas and scipy.stats; and
-so do the families that few runs need.
+Names that need scikit-learn load when first used, because scikit-learn brings pandas and scipy.stats; so
+do the families that few runs need.
 
 >>> clopper_pearson_bound(0, 60, level=0.95).value < 0.05
 True

@@ -156,8 +156,9 @@ def audit_pair(
 
     Notes
     -----
-    The event is that the log likelihood ratio reaches epsilon: it attains delta = P(event) - e^epsilon
-    Q(event). The two probabilities have one-sided Clopper–Pearson bounds, each at half of 1 - level.
+    The event is that the log likelihood ratio reaches epsilon: it attains
+    delta = P(event) - e^epsilon Q(event). The two probabilities have one-sided
+    Clopper–Pearson bounds, each at half of 1 - level.
 
     **Guarantees.** The bound exceeds the true delta of the pair with probability at most 1 - level, for any
     log densities; wrong ones only make the audit weaker.
@@ -396,7 +397,7 @@ def draw_releases(
         ledger.open_budget(
             query.dataset,
             unit=query.unit,
-            epsilon=double_up(cost.epsilon),  # the cells are disjoint, and together cost as much as one
+            epsilon=double_up(cost.epsilon),  # disjoint cells together cost as much as one
             delta=double_up(cost.delta),
             n=query.n_records,
         )

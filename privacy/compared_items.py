@@ -14,7 +14,7 @@ from privacy.query import CountsError, Publication, Query, Unit, check_array, ch
 
 __all__ = ["win_points"]
 
-ONE_ANSWER = 4.0  # l1 sensitivity in half points: an answer moves two of them from one item to the other
+ONE_ANSWER = 4.0  # l1 sensitivity in half points: an answer moves two from one item to the other
 
 
 def win_points(

@@ -94,14 +94,15 @@ def gold_corrections(
     Notes
     -----
     **Guarantees.** A difference adds up to 0, and right and wrong to the number of gold tasks. No neighbour
-    moves a value by more than the l1 sensitivity of 4 `max_tasks`, and some task attains 4.
+    moves a value by more than the l1 sensitivity of 4 `max_tasks`, and the change of one task can attain 4.
     **Privacy.** Let one task go from (f, y) to (f', y'). Its term of the difference is e_y - e_f, which is
     0 if the label is right and of l1 norm 2 if not. Right and wrong together move by 2 if the label becomes
-    right or wrong, else by 0. From right to wrong or back: 2 + 2 = 4. From wrong to wrong: ||(e_y' - e_f')
-    - (e_y - e_f)||_1 <= 4, plus 0. From right to right: 0. So the sensitivity is 4 whether the consensus
-    label moves, the gold label, or both, and the count of right labels adds nothing. For the unit `ROW`
-    features move as well, which the value does not contain. For `TASK` and `ANSWER` the consensus label of
-    one task alone moves, because consensus is local. The moves of a subject's tasks add up.
+    right or wrong, else by 0. From right to wrong or back: 2 + 2 = 4. From wrong to wrong:
+    ||(e_y' - e_f') - (e_y - e_f)||_1 <= 4, plus 0. From right to right: 0. So the sensitivity is 4
+    whether the consensus label moves, the gold label, or both, and the count of right labels adds nothing.
+    For the unit `ROW` features move as well, which the value does not contain. For `TASK` and `ANSWER` the
+    consensus label of one task alone moves, because consensus is local. The moves of a subject's tasks add
+    up.
 
     Examples
     --------
@@ -189,11 +190,11 @@ class LatticeCorrection:
     Notes
     -----
     **Guarantees.** The realised epsilon, l1 over the scale drawn with, is at most the claim in exact
-    arithmetic; the event depends on public things only. Released sums are exact. **Privacy.** Unit: the
-    query's. Event: `LatticeLaplaceEvent`. Both vectors have the same sums for all neighbours, so noise that
-    keeps these sums can turn one value into any neighbour's. Moving the vectors by v and w changes the
-    probability of an output by a factor of at most exp((||v||_1 + ||w||_1) / scale) <= exp(l1 / scale).
-    exp((||v||_1 + ||w||_1) / scale) <= exp(l1 / scale).
+    arithmetic; the event depends on public things only. Released sums are exact.
+    **Privacy.** Unit: the query's. Event: `LatticeLaplaceEvent`. Both vectors have the same sums for all
+    neighbours, so noise that keeps these sums can turn one value into any neighbour's. Moving the vectors
+    by v and w changes the probability of an output by a factor of at most exp((||v||_1 + ||w||_1) / scale)
+    <= exp(l1 / scale).
 
     Examples
     --------

@@ -226,7 +226,7 @@ def project_to_simplex(
 def check_codes(
     label: np.ndarray, group: np.ndarray, n_classes: int, n_groups: int, names: Sequence[str]
 ) -> Int[np.ndarray, " groups"]:
-    """Return the groups' sizes; raise unless labels and groups are codes of declared classes and named groups."""
+    """Return the groups' sizes; raise unless labels and groups are valid codes."""
     check_classes(n_classes)
     if not is_whole(n_groups):
         raise ValueError(f"n_groups must be an integer, got n_groups={n_groups}")

@@ -1,4 +1,4 @@
-"""Class counts of tasks for which several classes hold: at most so many count of each task.
+"""Class counts of tasks for which several classes hold, with a bound on the classes of a task.
 
 >>> chosen = np.array([[True, True], [False, True], [False, False]])
 >>> (query,) = label_set_counts(
@@ -41,15 +41,15 @@ def bounded_labels(
     Parameters
     ----------
     probability
-        That each class holds for each task.
+        Probability that each class holds for each task.
     threshold
-        A class counts where its probability is above this, in [0, 1].
+        A class is chosen if its probability is above this, in [0, 1].
     max_labels
         The bound, >= 1.
 
     Notes
     -----
-    **Guarantees.** No task has more than `max_labels` classes. Among equals those of lower code count. A
+    **Guarantees.** No task has more than `max_labels` classes. Ties go to the classes of lower code. A
     task's classes depend on its own row alone.
 
     Examples
@@ -81,11 +81,11 @@ def label_set_counts(
     local: bool,
     tasks: Sequence[str] | np.ndarray,
 ) -> tuple[Query, ...]:
-    """Count for each group the tasks for which each class holds, and the places that are left over.
+    """Count for each group the tasks for which each class holds, and the unused places.
 
-    A task has `max_labels` places. Each of its classes takes one; the places left over are counted
-    last. So counts add up to a public number, as the mechanisms of class counts need it, and a noisy
-    count over the group's tasks is a private share.
+    A task has `max_labels` places. Each of its classes takes one; the unused places are counted last. So
+    counts add up to a public number, as the mechanisms for class counts require, and a noisy count divided
+    by the group's number of tasks is a private share.
 
     Parameters
     ----------
@@ -94,14 +94,14 @@ def label_set_counts(
     group, dataset, group_names, unit, local, tasks
         As for :func:`class_counts`.
     max_labels
-        The most classes that a task may have, from 1 to a million; public, and chosen without looking at
+        The largest number of classes of a task, from 1 to a million; public, and chosen without looking at
         the labels.
 
     Returns
     -------
     tuple of Query
-        One per group, parts of one partition: a count for each class, and the places left over. `n` is
-        the number of places, `max_labels` for each task; the records are the tasks (`n_records`).
+        One per group, parts of one partition: a count for each class, and the unused places. `n` is the
+        number of places, `max_labels` for each task; the records are the tasks (`n_records`).
 
     Raises
     ------
@@ -116,15 +116,15 @@ def label_set_counts(
     Notes
     -----
     **Guarantees.** Counts of a group add up to `max_labels` times its number of tasks. Another assignment
-    of tasks to groups, or another bound, is another partition. A publication's key has one bound: with
-    another it is refused by the ledger.
+    of tasks to groups, or another bound, is another partition. A publication's key has one bound: the
+    ledger refuses another.
 
-    **Privacy.** The l1 sensitivity is 2 `max_labels` for each unit. Neighbours of the unit `CONSENSUS_LABEL`
-    replace one task's set A by B. Its places are a vector of counts of 0 or more that adds up to
-    `max_labels`, before and after; two such vectors differ by at most their sums, 2 `max_labels`, in l1
-    norm, and sets of `max_labels` classes without a common one do. Neighbours of `TASK` and `ANSWER`
-    differ in answers to one task; where the consensus is local they move no other task's set, so that
-    the same holds. Groups are disjoint, and a task is in one of them whatever its set.
+    **Privacy.** The l1 sensitivity is 2 `max_labels` for each unit. Neighbours of the unit
+    `CONSENSUS_LABEL` replace one task's set A by B. Before and after, its places are a vector of
+    counts >= 0 that adds up to `max_labels`. Two such vectors differ in l1 norm by at most 2 `max_labels`,
+    and sets of `max_labels` classes without a common one attain it. Neighbours of `TASK` and `ANSWER`
+    differ in answers to one task; if the consensus is local, these move no other task's set, so that the
+    same bound holds. Groups are disjoint, and each task is in one group, whatever its set.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""The protocols of a paid mechanism: what it describes, what it draws, and what from.
+"""The protocols of a paid mechanism: its event, its draws, and their source.
 
-A mechanism's fields are public knobs: a frozen dataclass of numbers, strings, tuples and other
-such dataclasses. Private data come as the argument of its methods. Only the ledger calls what
-draws, after the price of `event` has been booked, so that there is no noise without payment.
+A mechanism's fields are public knobs: a frozen dataclass of numbers, strings, tuples and other such
+dataclasses. Its methods take private data as arguments. Only the ledger calls methods that draw, after it
+has booked the price of `event`, so that there is no noise without payment.
 
 A mechanism outside `privacy.mechanisms` proves its guarantee in its own docstring and describes
 itself by a `PureEvent` or an `ApproximateEvent`:
@@ -71,12 +71,12 @@ class Noise(Protocol):
 class Mechanism(Protocol):
     """A release of one value, paid before it is drawn.
 
-    `event` refuses every query that the mechanism cannot draw for; it is called before anything is
-    paid. Whether `draw` raises must not depend on private values, and no exception may repeat them.
+    `event` refuses every query that the mechanism cannot draw for; the ledger calls it before it pays.
+    Whether `draw` raises must not depend on private values, and no exception may repeat them.
     """
 
     def event(self, query: Query) -> Event:
-        """Describe the release; depends on public things only."""
+        """Describe the release, by public things only."""
 
     def draw(self, query: Query, noise: Noise) -> Json:
         """Draw the value; only the ledger calls this."""
@@ -97,8 +97,8 @@ class Question:
     Parameters
     ----------
     name
-        The question's identity, **public**: an interaction answers each name once, and returns that
-        answer whenever the name is asked again, whatever the value. Another model needs another name.
+        The question's identity, **public**: an interaction answers each name once, and returns the same
+        answer to every repetition of the name, for any value. Another model needs another name.
     value
         The arrays and numbers that the answer is computed from, **private**. It has no repr.
 
@@ -120,9 +120,9 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What interactions with the same rows were asked, up to and with one question.
+    """The calls to interactions with the same rows, up to and including one question.
 
-    Two interactions are with the same rows unless they are with different cells of one partition.
+    Two interactions have the same rows unless they use different cells of one partition.
 
     Parameters
     ----------
@@ -132,9 +132,9 @@ class History:
         Place of the present interaction among them in the order of their first questions, from 1;
         public.
     cost
-        What all of them cost together; public.
+        Cost of all of them together; public.
     others
-        States of the other ones that were asked, **secret**.
+        States of the other interactions that have one, **secret**.
     """
 
     asked: int
@@ -153,7 +153,7 @@ class Interaction(Protocol):
     """
 
     def event(self, query: Query) -> Event:
-        """Describe the whole interaction; depends on public things only."""
+        """Describe the whole interaction, by public things only."""
 
     def check(self, query: Query, question: Question) -> None:
         """Raise ValueError for what `answer` would refuse; the ledger calls this before it pays."""
@@ -169,7 +169,7 @@ class Interaction(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PureEvent:
-    """A mechanism ran that its own docstring proves epsilon-differentially private.
+    """A mechanism ran whose docstring proves epsilon-differential privacy.
 
     Parameters
     ----------
@@ -204,17 +204,17 @@ class PureEvent:
         object.__setattr__(self, "parameters", _plain_json(self.parameters))
 
     def cost(self) -> Cost:
-        """Pure differential privacy."""
+        """Return the cost of pure differential privacy."""
         return Cost(exact(self.epsilon), exact(0))
 
     def loss(self) -> Loss:
-        """Randomised response, losses +-epsilon: it dominates all that is epsilon-private."""
+        """Return the loss of randomised response, +-epsilon; it dominates every epsilon-private release."""
         return claim_loss(exact(self.epsilon), exact(0))
 
 
 @dataclass(frozen=True, slots=True)
 class ApproximateEvent:
-    """A mechanism ran that its own docstring proves (epsilon, delta)-differentially private.
+    """A mechanism ran whose docstring proves (epsilon, delta)-differential privacy.
 
     Parameters
     ----------
@@ -258,16 +258,16 @@ class ApproximateEvent:
         object.__setattr__(self, "parameters", _plain_json(self.parameters))
 
     def cost(self) -> Cost:
-        """Approximate differential privacy at the claim."""
+        """Return the cost of approximate differential privacy at the claim."""
         return Cost(exact(self.epsilon), exact(self.delta))
 
     def loss(self) -> Loss:
-        """Infinite with probability delta, else randomised response; it dominates all such releases."""
+        """Return a loss that is infinite with probability delta, else that of randomised response."""
         return claim_loss(exact(self.epsilon), exact(self.delta))
 
 
 def _plain_json(parameters: dict[str, Any]) -> Any:
-    """Return parameters with Python's numbers for NumPy's; raise where JSON cannot hold them."""
+    """Return parameters with Python's numbers for NumPy's; raise if JSON cannot hold them."""
     plain = _plain(parameters)
     try:
         json.dumps(plain, allow_nan=False)

@@ -1,17 +1,17 @@
 """The noise source: draws from two generators of random bytes, for the ledger alone to import.
 
-Discrete Laplace and Gaussian integers come from OpenDP's samplers, which compute in exact rationals. Their
-bytes are those of OpenSSL's generator, which OpenDP's wheels hold: a deterministic one (a DRBG [2]_), kept
-by each process, that seeds itself from the operating system as it is first used, in the child of a fork,
-and from time to time.
+Discrete Laplace and Gaussian integers come from OpenDP's samplers, which compute in exact rationals. They
+read OpenSSL's generator, which OpenDP's wheels contain. It is deterministic (a DRBG [2]_) and each process
+has its own. It seeds itself from the operating system at its first use, in the child of a fork, and from
+time to time.
 Uniform integers and the continuous draws read the operating system's own generator (`os.urandom`), by
-`secrets` and `random.SystemRandom`. "Exactly" is said of a law given such bytes: that no observer tells
-them from uniform ones is what both generators are trusted for, and no test here can show it.
+`secrets` and `random.SystemRandom`. "Exactly" means: given uniform bytes. Both generators are trusted to
+give bytes that no observer can distinguish from uniform ones; no test here can show it.
 
-The continuous draws, of training alone, are computed in double precision. Their laws are those stated
-up to rounding, and a proof about real numbers does not cover the rounding: which doubles can come out
-depends on the parameters, and attacks on naive floating-point noise exist [1]_. Counts, choices,
-scores and the holdout draw integers, and are exact.
+The continuous draws, which only training uses, are computed in double precision. They follow their laws up
+to rounding. A proof about real numbers does not cover the rounding: the doubles that can occur depend on
+the parameters, and attacks on naive floating-point noise exist [1]_. Counts, choices, scores and the
+holdout draw integers, and are exact.
 
 >>> SystemNoise().uniform_integer(1)
 0
@@ -34,7 +34,7 @@ from numbers import Integral
 import numpy as np
 from jaxtyping import Float, Int
 
-# each from its place: opendp.prelude loads scikit-learn and pandas too
+# imported from their own modules: opendp.prelude loads scikit-learn and pandas too
 from opendp.domains import atom_domain, vector_domain
 from opendp.measurements import then_gaussian, then_laplace
 from opendp.metrics import l1_distance, l2_distance
@@ -59,7 +59,7 @@ def check_opendp(installed: str) -> None:
 
 
 check_opendp(version("opendp"))
-enable_features("contrib")  # the samplers are not vetted upstream as of 0.16; tested here
+enable_features("contrib")  # upstream has not vetted the samplers as of 0.16; tested here
 INTEGERS = vector_domain(atom_domain(T="i64")), l1_distance(T="i64")
 INTEGERS_L2 = vector_domain(atom_domain(T="i64")), l2_distance(T="f64")
 
@@ -69,8 +69,8 @@ class SystemNoise:
 
     Notes
     -----
-    **Guarantees.** Draws are fresh in this process, in another, and on both sides of a fork, whatever is
-    seeded.
+    **Guarantees.** Draws are fresh in this process, in another, and on both sides of a fork, even if
+    other generators are seeded.
 
     Examples
     --------
@@ -112,7 +112,7 @@ class SystemNoise:
 
 
 def _zeros(size: int) -> Int[np.ndarray, " size"]:
-    """Return what the noise is added to: OpenDP copies an array at once, and a list number by number."""
+    """Return the zeros that noise is added to: OpenDP copies an array at once, a list number by number."""
     return np.zeros(size, dtype=np.int64)
 
 

@@ -1,7 +1,7 @@
-"""Exact private statistics, with the sensitivity and the unit that make their release accountable.
+"""Exact private statistics, with the sensitivity and the unit that their release is accounted by.
 
-A `Query` holds the exact value (private), what a neighbouring data set may change (the `Unit`), and
-how far that can move the value (its l1 sensitivity). Neighbours always replace one record; the
+A `Query` holds the exact value (private), the change between neighbouring data sets (the `Unit`), and a
+bound on the value's move under that change (its l1 sensitivity). Neighbours always replace one record; the
 number of records `n` is public.
 
 >>> Query("toy", "class counts", np.array([3, 1]), Unit.CONSENSUS_LABEL, n=4, l1=2.0)
@@ -49,10 +49,10 @@ __all__ = [
     "task_names",
 ]
 
-AT_ONCE = 2**20  # names that are digested together
+AT_ONCE = 2**20  # names in one step of a digest
 MAX_RECORDS = 2**53
 LARGEST = sys.float_info.max
-MAX_CLASSES = 10**6  # declared classes without a task take memory too
+MAX_CLASSES = 10**6  # classes without a task take memory too
 ONE_TASK = 2.0  # l1 sensitivity: a replaced label leaves one class's count and joins another's
 
 
@@ -88,17 +88,17 @@ class Unit(StrEnum):
 
     @property
     def protects(self) -> str:
-        """What neighbours differ in, in words for people."""
+        """The difference between neighbours, for people."""
         return WORDS[self][0]
 
     @property
     def beyond(self) -> str:
-        """The sentence that says what this unit does not promise."""
+        """A sentence on what this unit does not promise."""
         return WORDS[self][1]
 
     @property
     def needs_local_consensus(self) -> bool:
-        """Whether neighbours differ in answers to one task, which then may move no other task's label."""
+        """Whether neighbours differ in answers to one task, so that these may move no other task's label."""
         return self in (Unit.TASK, Unit.ANSWER)
 
     def require_local(self, local: bool) -> None:
@@ -110,17 +110,18 @@ class Unit(StrEnum):
             )
 
     def covers(self, other: "Unit") -> bool:
-        """Whether a guarantee for these neighbours holds for the other's neighbours too.
+        """Return whether a guarantee for these neighbours also holds for the other's neighbours.
 
         A changed consensus label is a changed row, so `ROW` covers `CONSENSUS_LABEL`; a changed answer
         is a change of one task's answers, so `TASK` covers `ANSWER`; a task is one of its subject's,
-        so `SUBJECT` covers `ROW` and `CONSENSUS_LABEL`. Nothing else covers anything but itself.
+        so `SUBJECT` covers `ROW` and `CONSENSUS_LABEL`. Every unit covers itself, and there is no other
+        case.
         """
         return self is other or (self, other) in COVERED
 
     @property
     def protects_features(self) -> bool:
-        """Whether neighbours differ in features, so that nothing may read these in the clear and leave."""
+        """Whether neighbours differ in features, so that nothing that reads features may leave unpaid."""
         return self in (Unit.ROW, Unit.SUBJECT)
 
 
@@ -158,10 +159,10 @@ WORDS = {
 class Part:
     """One cell of a partition of a data set's tasks.
 
-    Cells of one partition are disjoint, hence their releases compose in parallel. Equal partition
-    names must mean equal assignments of tasks to cells: take them from `partition_of`. For the unit
-    `SUBJECT` all tasks of a subject must be in one cell, which the ledger cannot see: `subject_counts` has
-    parts only where that holds.
+    Cells of one partition are disjoint, hence their releases compose in parallel. Equal partition names
+    must mean equal assignments of tasks to cells: take them from `partition_of`. For the unit `SUBJECT` all
+    tasks of a subject must be in one cell. The ledger cannot check it; `subject_counts` makes parts only if
+    it holds.
 
     Examples
     --------
@@ -179,26 +180,25 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """The edition in which a value is published once, whatever becomes of the data.
+    """The edition under which a value is published once, even if the data change.
 
     Parameters
     ----------
     key
         Chosen without looking at private data, such as the month.
     terms
-        Public facts that give the value its meaning, such as the classes' names: under one key a
-        query of other terms is refused.
+        Public facts that define the value, such as the classes' names: under one key a query with other
+        terms is refused.
     facts
-        Public facts about these data, such as the groups' sizes: they are kept with the value, and come
-        back with it after the data have changed.
+        Public facts about these data, such as the groups' sizes: they are stored with the value, and
+        returned with it after the data have changed.
 
     Notes
     -----
-    **Guarantees.** Asking again under a key returns what was published, also on changed data; another
-    key is paid anew, also on unchanged data; a key never draws twice.
-    **Privacy.** Without a key a value is drawn anew if the data changed, and only then: two equal
-    publications show that nothing changed, at no price. With keys, what is drawn and paid depends on
-    public things alone.
+    **Guarantees.** A second request under a key returns the published value, also on changed data. Another
+    key is paid anew, also on unchanged data. A key never draws twice.
+    **Privacy.** Without a key a value is drawn anew exactly if the data changed: two equal publications
+    show that nothing changed, at no price. With keys, payments and draws depend on public things alone.
 
     Examples
     --------
@@ -233,16 +233,16 @@ class Query:
     unit
         What one neighbour may change.
     n
-        Number of records the value is computed from, or of their places in counts; public, from 1 to
+        Number of records that the value is computed from, or of their places in counts; public, from 1 to
         2**53. Class counts add up to it.
     l1
-        By how much a neighbour can move `value` in l1 norm, > 0; infinite for rows.
+        Bound on the move of `value` between neighbours, in l1 norm, > 0; infinite for rows.
     part
         The cell of a partition of the data set's tasks that the value is about; None for all tasks.
     publication
-        The edition in which it is published; None where it is known by its value.
+        The edition of its publication; None if the query is recognised by its value.
     places
-        How many of `n` belong to one record; more than 1 where each takes several places in counts.
+        Number of places of one record in `n`; more than 1 if each record takes several places in counts.
 
     Raises
     ------
@@ -290,19 +290,19 @@ class Query:
             raise ValueError(
                 f"places must be an integer >= 1 that divides n, got places={self.places}, n={self.n}"
             )
-        for what in ("n", "places"):  # NumPy's, for JSON
+        for what in ("n", "places"):  # NumPy's integers become Python's, for JSON
             object.__setattr__(self, what, int(getattr(self, what)))
         arrays = {"value": self.value} if isinstance(self.value, np.ndarray) else self.value
         check_arrays(arrays)
 
     @property
     def n_records(self) -> int:
-        """How many records the value is computed from: `n` over `places`."""
+        """Number of records that the value is computed from: `n` over `places`."""
         return self.n // self.places
 
     @property
     def full_name(self) -> str:
-        """The name with the publication's key, as the ledger keeps it."""
+        """The name with the publication's key, as the ledger stores it."""
         key = None if self.publication is None else self.publication.key
         return self.name if key is None else f"{self.name}, publication {key}"
 
@@ -318,9 +318,8 @@ def partition_of(
         The partition's name, for people.
     cell
         Each task's cell code, **public** and fixed without looking at private data.
-    tasks
-        The tasks' names, in the order of `cell`; they bind the partition to the tasks, so that its
-        cells are disjoint whenever they are named.
+    The tasks' names, in the order of `cell`; they bind the partition to the tasks, so that its cells are
+    disjoint in every call.
 
     Returns
     -------
@@ -354,20 +353,20 @@ def check_name(what: str, name: str) -> None:
 
 
 def check_unit(unit: object) -> None:
-    """Raise TypeError unless a unit is one; its name as a text is none."""
+    """Raise TypeError unless a unit is a `Unit`; its text is not one."""
     if not isinstance(unit, Unit):
         raise TypeError(f"unit must be a Unit, got {type(unit).__name__}")
 
 
 def is_text(value: object) -> bool:
-    """Whether every database gives a text back unchanged: no NUL, no lone surrogate."""
+    """Return whether every database gives a text back unchanged: no NUL, no lone surrogate."""
     if not isinstance(value, str) or "\0" in value:
         return False
     return value.isascii() or value == value.encode(errors="ignore").decode()
 
 
 def is_whole(number: object) -> bool:
-    """Return whether a number is an integer by its type; True and False are none, and neither is 2.0."""
+    """Return whether a number is an integer by its type; neither True, False nor 2.0 is one."""
     return isinstance(number, Integral) and not isinstance(number, bool)
 
 
@@ -379,7 +378,7 @@ def check_size(n: int) -> None:
 
 
 def check_classes(n_classes: int, what: str = "n_classes") -> None:
-    """Raise CountsError unless a number of classes, or of what is counted like them, is possible."""
+    """Raise CountsError unless a number of classes, or of similar entries, is possible."""
     if not (is_whole(n_classes) and 2 <= n_classes <= MAX_CLASSES):
         raise CountsError(
             f"{what} must be an integer from 2 to {MAX_CLASSES}, got {what}={n_classes}"
@@ -416,7 +415,7 @@ def check_counts(query: Query) -> Int[np.ndarray, " classes"]:
 
 
 def check_drawable(query: Query) -> Int[np.ndarray, " classes"]:
-    """Return counts that noise can be drawn for; raise CountsError, before anything is paid, for too many."""
+    """Return counts that noise can be drawn for; raise CountsError for too many, before any payment."""
     counts = check_counts(query)
     check_classes(counts.size, "n_counts")
     return counts
@@ -425,7 +424,7 @@ def check_drawable(query: Query) -> Int[np.ndarray, " classes"]:
 def check_releases(
     releases: Int[np.ndarray, "draws classes"], n_classes: int
 ) -> Int[np.ndarray, "draws classes"]:
-    """Return released counts as integers; raise unless each draw is one row of a count for each class."""
+    """Return released counts as integers; raise unless each draw is a row with one count for each class."""
     check_array("releases", releases)
     fits = releases.ndim == 2 and releases.shape[1] == n_classes and releases.dtype.kind in "iu"
     if not fits:
@@ -449,7 +448,7 @@ def check_groups(group: Int[np.ndarray, " tasks"], names: Sequence[str]) -> None
 def group_sizes(
     group: Int[np.ndarray, " tasks"], names: Sequence[str]
 ) -> Int[np.ndarray, " groups"]:
-    """Return the tasks of each group; raise ValueError unless each named group has one."""
+    """Return each group's number of tasks; raise ValueError unless each named group has one or more."""
     check_groups(group, names)
     n = np.bincount(group, minlength=len(names))
     if not (n >= 1).all():
@@ -477,7 +476,7 @@ def task_names(tasks: Sequence[str] | np.ndarray, n: int) -> Sequence[str] | np.
 
 
 def assignment_digest(cell: Int[np.ndarray, " tasks"], *names: Sequence[str] | np.ndarray) -> str:
-    """Digest of a public assignment: cell codes and the names they stand for, a list of lists in JSON."""
+    """Return a digest of a public assignment: cell codes and the cells' names, as a list of lists in JSON."""
     digest = hashlib.blake2b(b"[", digest_size=16)
     for number, some in enumerate(names):
         digest.update(b", [" if number else b"[")

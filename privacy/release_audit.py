@@ -1,4 +1,4 @@
-"""An audit of releases that needs no law: it looks for what tells those of two neighbours apart.
+"""An audit of releases without a law: it searches for a property that separates two neighbours' releases.
 
 >>> rng = np.random.default_rng(0)
 >>> audit_releases(rng.laplace(size=(400, 2)), rng.laplace(size=(400, 2)), epsilon=1.0).refutes(0.0)
@@ -15,10 +15,10 @@ from privacy.audit import AuditBound, audit_losses, check_claim, check_numbers, 
 
 __all__ = ["audit_releases"]
 
-CUTS = 64  # quantiles of a number at which it is cut in two
-LARGEST = 1e100  # larger numbers, infinities too, count as this: squares stay finite
-VALUES = 8  # of a number's most frequent values, each tried alone
-CHOICE_LEVEL = 1 - 6e-5  # four standard deviations a side, or the best of thousands is a rare fluke
+CUTS = 64  # quantiles of a number that are tried as thresholds
+LARGEST = 1e100  # larger numbers, infinities too, count as this, so that squares stay finite
+VALUES = 8  # most frequent values of a number, each tried alone
+CHOICE_LEVEL = 1 - 6e-5  # four standard deviations a side: of thousands the best is far out
 
 Distinguisher = tuple[str, float]
 """What tells two releases apart: "at least", "below", "equal" or "missing", and the number it is about."""
@@ -32,35 +32,35 @@ def audit_releases(
     delta: float = 0.0,
     level: float = 0.999,
 ) -> AuditBound:
-    """Return a lower bound on delta from releases alone, by what tells them apart best.
+    """Return a lower bound on delta from releases alone, by the property that separates them best.
 
     Parameters
     ----------
     first, second
-        The numbers of releases of two neighbouring data sets, drawn independently, equally many and
-        two or more; NaN where a release lacks a number. Texts come as codes.
+        The numbers of releases of two neighbouring data sets, drawn independently, equal numbers of both
+        and two or more; NaN where a release lacks a number. Texts are given as codes.
     delta
-        That of the claim, in [0, 1]: what happens more seldom than this refutes nothing.
+        Delta of the claim, in [0, 1]: events of smaller probability refute nothing.
     epsilon, level
         As for `audit_pair`, errors included.
 
     Returns
     -------
     AuditBound
-        Of half of the draws. Weak where it takes many numbers together, in no linear way, to tell the
-        neighbours apart.
+        From half of the draws. It is weak if only a nonlinear combination of many numbers separates the
+        neighbours.
 
     Notes
     -----
-    The first half of the draws chooses a distinguisher and a direction: that a number is missing, or lies at
-    or above one of its quantiles, or below it, or is one of its most frequent values; and the same for
-    the linear combination of all numbers that separates the two best (Fisher's discriminant). It
-    finds a number that was published without noise beside others that have some. The choice is that of
-    the largest lower bound on epsilon at this delta, four standard deviations from what was counted: of
-    thousands that are tried some differ by far more than they should by chance, and most of them are
-    rare. The second half counts how often what was chosen is so.
+    The first half of the draws chooses a distinguisher and a direction. Candidates for each number are: it
+    is missing; it lies at or above one of its quantiles, or below it; it is one of its most frequent
+    values. The same is tried for the linear combination of all numbers that separates the two best
+    (Fisher's discriminant): it finds a number that was published without noise among others with noise. The
+    choice has the largest lower bound on epsilon at this delta, taken four standard deviations from its
+    count: of thousands of candidates some differ by far more than they should by chance, and most of these
+    are rare. The second half counts how often the chosen distinguisher holds.
 
-    **Guarantees.** As for `audit_pair`: what is counted was chosen without looking at it.
+    **Guarantees.** As for `audit_pair`: the draws that are counted played no part in the choice.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def audit_releases(
 
 
 def _distinguishers(pooled: Float[np.ndarray, " draws"]) -> list[Distinguisher]:
-    """Return what is tried on one number."""
+    """Return the distinguishers that are tried on one number."""
     known = pooled[~np.isnan(pooled)]
     cuts = np.unique(np.quantile(known, np.linspace(0, 1, CUTS))) if known.size else known
     value, count = np.unique(known, return_counts=True)
@@ -121,7 +121,7 @@ def _distinguishers(pooled: Float[np.ndarray, " draws"]) -> list[Distinguisher]:
 def _holds(
     distinguisher: Distinguisher, number: Float[np.ndarray, " draws"]
 ) -> Bool[np.ndarray, " draws"]:
-    """Whether it holds of each release; a missing number is neither at least nor below."""
+    """Return whether it holds of each release; a missing number is neither at least a value nor below it."""
     kind, at = distinguisher
     match kind:
         case "missing":
@@ -140,7 +140,7 @@ def _best(
     choices: Sequence[tuple[int, Distinguisher]],
     delta: float,
 ) -> tuple[bool, tuple[int, Distinguisher]]:
-    """Whether to swap the two, and which distinguisher then has the largest lower bound on epsilon."""
+    """Return whether to swap the two, and the distinguisher with the largest lower bound on epsilon then."""
     hits = [
         np.array([_holds(one, numbers[:, column]).sum() for column, one in choices])
         for numbers in (here, there)
@@ -154,7 +154,7 @@ def _best(
 def _discriminant(
     first: Float[np.ndarray, "draws numbers"], second: Float[np.ndarray, "draws numbers"]
 ) -> Float[np.ndarray, " numbers"]:
-    """Fisher's direction between two samples, in the numbers as they are."""
+    """Return Fisher's direction between two samples, for the numbers without scaling."""
     here, there = np.nan_to_num(first), np.nan_to_num(second)
     spread = np.concatenate([here - here.mean(axis=0), there - there.mean(axis=0)])
     size = spread.std(axis=0)

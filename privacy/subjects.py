@@ -1,9 +1,9 @@
-"""Units for people: all tasks of one subject that count are protected together.
+"""Units for people: all counted tasks of one subject are protected together.
 
-At most `max_tasks` of a subject's tasks count (`bounded_tasks`), whatever their labels. One subject
-then moves class counts by 2 `max_tasks` in l1 norm, in one group or over several (`subject_counts`,
-`JointLatticeLaplace`). A mechanism that is proved for one record protects a group of m records at m
-times its price (`GroupPrivacy`, and `GroupInteraction` for a gate).
+At most `max_tasks` of a subject's tasks count (`bounded_tasks`), chosen without their labels. One subject
+then moves class counts by at most 2 `max_tasks` in l1 norm, in one group or over several (`subject_counts`,
+`JointLatticeLaplace`). A mechanism that is proved for one record protects a group of m records at m times
+its price (`GroupPrivacy`, and `GroupInteraction` for a gate).
 
 >>> subject = np.array([0, 0, 0, 1])
 >>> bounded_tasks(subject, tasks=("t1", "t2", "t3", "t4"), max_tasks=2, key=b"7")
@@ -65,8 +65,8 @@ __all__ = [
 ]
 
 
-MAX_KEY = 64  # bytes that BLAKE2b takes
-MAX_GROWTH = 700  # whose exponential is a number
+MAX_KEY = 64  # longest key of BLAKE2b, in bytes
+MAX_GROWTH = 700  # largest exponent whose exponential is a number
 
 
 def bounded_tasks(
@@ -76,7 +76,7 @@ def bounded_tasks(
     max_tasks: int,
     key: bytes,
 ) -> Bool[np.ndarray, " tasks"]:
-    """Keep at most `max_tasks` tasks of each subject, the first in an order that a key fixes.
+    """Keep at most `max_tasks` tasks of each subject, the first in an order that a key determines.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def bounded_tasks(
     max_tasks
         The bound, >= 1.
     key
-        Of the order, which is that of keyed digests of the names; at most 64 bytes.
+        Key of the order, which sorts keyed digests of the names; at most 64 bytes.
 
     Raises
     ------
@@ -96,8 +96,8 @@ def bounded_tasks(
 
     Notes
     -----
-    **Guarantees.** No subject keeps more than `max_tasks` tasks, and none with that many or fewer loses
-    one. What is kept depends on names, subjects and key alone, and not on the order of the rows.
+    **Guarantees.** No subject keeps more than `max_tasks` tasks, and a subject with that many or fewer
+    keeps all. The choice depends on names, subjects and key alone, and not on the order of the rows.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def bounded_tasks(
     2
     """
     _check_max_tasks(max_tasks)
-    if not (isinstance(key, bytes) and len(key) <= MAX_KEY):  # the sentence never shows a key
+    if not (isinstance(key, bytes) and len(key) <= MAX_KEY):  # the message never shows a key
         raise ValueError(f"key must be at most {MAX_KEY} bytes")
     check_array("subject", subject)
     if not (subject.ndim == 1 and subject.dtype.kind in "iu" and (subject >= 0).all()):
@@ -118,7 +118,7 @@ def bounded_tasks(
     ]
     order = np.lexsort((np.array(digests, dtype="S16"), subject))
     ordered = subject[order]
-    first = np.searchsorted(ordered, ordered)  # where each subject's run of tasks begins
+    first = np.searchsorted(ordered, ordered)  # start of each subject's run of tasks
     kept = np.empty(subject.size, dtype=np.bool_)
     kept[order] = np.arange(subject.size) - first < max_tasks
     return kept
@@ -147,13 +147,13 @@ def subject_counts(
     subject_names
         One name per subject, all different; they bind a partition to the subjects.
     max_tasks
-        The most tasks that a subject has here, an integer >= 1.
+        Bound on the tasks of a subject in this table, an integer >= 1.
 
     Returns
     -------
     tuple of Query
-        Where every subject's tasks are in one group: one query per group, parts of one partition.
-        Otherwise one query of all groups, whose value has a row per group.
+        If every subject's tasks are in one group: one query per group, parts of one partition. Otherwise
+        one query of all groups, whose value has a row per group.
 
     Raises
     ------
@@ -254,7 +254,7 @@ class JointLatticeLaplace:
 
     def __post_init__(self) -> None:
         keep_declared(self)
-        LatticeLaplace(self.epsilon)  # refuses what is no price
+        LatticeLaplace(self.epsilon)  # refuses invalid prices
 
     def event(self, query: Query) -> LatticeLaplaceEvent:
         """Describe a release; raise CountsError if the query has no class counts of groups."""
@@ -290,23 +290,23 @@ class GroupPrivacy:
     inner
         The mechanism; its event's guarantee is for neighbours that replace one record.
     size
-        How many records one neighbour may replace, >= 1.
+        Number of records that one neighbour may replace, >= 1.
     claim
         Price of the group, at least `size` times the inner epsilon.
 
     Raises
     ------
     ValueError
-        If the size is below 1; by `event`, if the claim is below what the group realises, or the size too
-        large for a delta below 1.
+        If the size is below 1; by `event`, if the claim is below the group's realised epsilon, or the size
+        too large for a delta below 1.
 
     Notes
     -----
     **Guarantees.** The event costs at least `size` times the inner epsilon; values are the inner
     mechanism's.
-    **Privacy.** Between data sets that differ in `size` records lies a chain of as many replacements.
-    Epsilons add up along it, and a delta grows by a factor of e^epsilon at each step: at most
-    delta size e^((size - 1) epsilon) [1]_. Unit: `SUBJECT`, if no subject has more than `size` records.
+    **Privacy.** Data sets that differ in `size` records are joined by a chain of that many replacements.
+    Epsilons add up along it, and a delta grows by a factor of e^epsilon at each step, to at most delta size
+    e^((size - 1) epsilon) [1]_. Unit: `SUBJECT`, if no subject has more than `size` records.
 
     References
     ----------

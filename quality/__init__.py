@@ -1,34 +1,33 @@
-"""Labels in; consensus, reputation and reports out: who answered what, and how far to believe it.
+"""Labels in; consensus, reputation and reports out: each worker's labels, and how far to believe them.
 
 >>> from quality import dawid_skene, encode
 >>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("xxyyyy"))
 >>> labels.classes[dawid_skene(labels).label]
 array(['x', 'y'], dtype='<U1')
 
-The sub-rooms, in the order in which a campaign meets them:
+The sub-rooms, in the order of their use in a campaign:
 
 - :mod:`quality.labels`: :func:`encode` checks a table of labels and codes it; shards and engines
   for tables larger than memory.
 - :mod:`quality.aggregation`: one consensus label a task, by :func:`dawid_skene`,
   :func:`majority_vote` and others; :mod:`quality.choice`: :func:`auto` chooses among them;
-  :mod:`quality.many_classes`: those that can do with thousands of classes.
-- :mod:`quality.matching`: the conflict graph, and semi-matchings that share conflicts out.
+  :mod:`quality.many_classes`: aggregators for thousands of classes.
+- :mod:`quality.matching`: the conflict graph, and semi-matchings that divide conflicts evenly.
 - :mod:`quality.reputation`: penalties of workers, filters that remove workers, and bounds on what
   adversaries can do.
-- :mod:`quality.dependence`: groups of workers who do not answer on their own, and what they are
-  worth.
+- :mod:`quality.dependence`: groups of workers who do not answer on their own, and their
+  effective number.
 - :mod:`quality.confidence`: how far each consensus label can be believed, with and without gold.
 - :mod:`quality.agreement`: alpha with its interval, kappas and AC1, and models against people.
-- :mod:`quality.voices`: what is known of tasks from elsewhere, joined with a consensus for what it
-  is worth.
+- :mod:`quality.voices`: other evidence on tasks, joined with a consensus by how reliable it is.
 - :mod:`quality.comparisons`: which of two items is better; ranks, and how each worker judges.
-- :mod:`quality.ordered`: classes that are grades: an ordinal model, decisions by what a miss costs,
-  and a test of the order.
+- :mod:`quality.ordered`: classes that are grades: an ordinal model, decisions by expected
+  loss, and a test of the order.
 - :mod:`quality.multilabel`: tasks for which several classes may hold at once.
 - :mod:`quality.shares`: class shares corrected by gold, with intervals that cover the truth.
 - :mod:`quality.networks`: conflicts, semi-matchings and pairs of workers as graphs of networkx.
-- :mod:`quality.reports`: what to tell the campaign's owner about workers, tasks and agreement,
-  and what to label next.
+- :mod:`quality.reports`: reports on workers, tasks and agreement for the campaign's owner, and
+  what to label next.
 - :mod:`quality.simulation`: crowds and campaigns whose truth is known.
 
 Nothing here reads files, prints, warns or knows about privacy. :mod:`quality.parallel` holds the

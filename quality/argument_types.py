@@ -1,4 +1,4 @@
-"""Arguments of a wrong type, refused in one sentence before a computation meets them.
+"""Arguments of a wrong type, refused in one sentence before any computation.
 
 >>> from jaxtyping import Int
 >>> @check_arguments
@@ -13,7 +13,7 @@ Traceback (most recent call last):
     ...
 TypeError: gold must be a NumPy array of whole numbers, or None, got list; make one with numpy.asarray(...)
 
-Sizes and ranges are for the functions to judge. A sentence names types, never a value.
+Functions check sizes and ranges themselves. A message names types, never a value.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,7 +30,7 @@ __all__ = ["check_arguments"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-MADE_BY = {  # how a caller comes by what a function asks for
+MADE_BY = {  # how a caller makes what a function needs
     "CrowdLabels": "quality.encode(worker, task, label)",
     "MultiLabels": "quality.encode_multilabels(worker, task, labels)",
     "Comparisons": "quality.encode_comparisons(worker, left, right, winner)",
@@ -44,7 +44,7 @@ NOTHING = frozenset[type]()
 
 
 class Kind(NamedTuple):
-    """What one annotation admits: in words, by exact type at once, or by a closer look."""
+    """The values that one annotation admits: in words, by exact type, or by a closer check."""
 
     words: str
     types: frozenset[type]
@@ -76,7 +76,7 @@ def _holds(letters: str, value: Any) -> bool:
 
 
 def _array(annotation: Any) -> Kind:
-    """Return what a jaxtyping array admits: of numbers any, as functions say which codes they take."""
+    """Return what a jaxtyping array admits: any numbers, as functions check their codes themselves."""
     if not isinstance(annotation.dtypes, tuple):
         return _instances("a NumPy array", np.ndarray)
     found = {name.rstrip("0123456789_").removeprefix("u") for name in annotation.dtypes}
@@ -122,9 +122,9 @@ def _refuse(name: str, kind: Kind, value: Any) -> None:
 def check_arguments(function: Function) -> Function:
     """Return the function behind a check that each argument is of the type that its annotation names.
 
-    Annotations are read once. An argument of the very type costs one look into a set, an array or an
-    instance of a subclass a call more. An array's shape is not checked, and of its type only that
-    it holds numbers or truth values.
+    Annotations are read once. An argument of the exact type costs one look-up in a set, an array or an
+    instance of a subclass one call more. An array's shape is not checked, and of its type only that it
+    holds numbers or truth values.
 
     Raises
     ------

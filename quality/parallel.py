@@ -1,8 +1,8 @@
 """Threads, progress and compiled kernels, for every computation of this room.
 
-Rows are cut into chunks that threads share out. The number of chunks depends on the data alone:
-each chunk adds up on its own and the caller adds the chunks' sums in their order, so the result is
-the same, to the bit, on any number of threads.
+Rows are divided into chunks, which threads work on. The number of chunks depends on the data alone. Each
+chunk has its own sums, and the caller adds these in the order of chunks, so that the result is the same, to
+the bit, on any number of threads.
 
 A long computation calls ``progress(what, done, total)``:
 
@@ -12,8 +12,8 @@ A long computation calls ``progress(what, done, total)``:
 Dawid–Skene 1 2
 Dawid–Skene 2 2
 
-Loops are compiled by numba when they are first called; :func:`kernel_folders` says where compiled
-code is kept.
+Numba compiles loops at their first call; :func:`kernel_folders` returns the folders that keep compiled
+code.
 """
 
 import inspect
@@ -76,9 +76,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def kernel(
     function: Function | None = None, *, forceinline: bool = False, fused: bool = False
 ) -> Any:
-    """Compile a loop with numba when it is first called, without the interpreter's lock.
+    """Compile a loop with numba at its first call; it runs without the interpreter's lock.
 
-    In one that is `fused` a product and the sum that it goes into may be one instruction, rounded once.
+    In a `fused` kernel a product and the sum that it goes into may be one instruction, rounded once.
 
     Compiled code is loaded from the folders of :func:`kernel_folders`, and saved there. The shape
     checks of the tests must not wrap what numba compiles.
@@ -93,7 +93,7 @@ def kernel(
 
 
 def _prefetch(typing: Any, array: Any, place: Any) -> Any:
-    """Ask for the cache line of ``array[place]``, in a kernel, without waiting for it."""
+    """Request the cache line of ``array[place]``, in a kernel, without waiting for it."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
@@ -120,9 +120,9 @@ class KernelFolders:
     read
         Folders that compiled kernels are loaded from, in this order.
     write
-        The last of them, where it can be written; None if kernels compiled now are not kept.
+        The last of them, if it is writable; None if newly compiled kernels are not kept.
     temporary
-        True where `write` is a private folder among the temporary files.
+        True if `write` is a private folder among the temporary files.
     """
 
     read: tuple[Path, ...]
@@ -134,9 +134,9 @@ class KernelFolders:
 def kernel_folders(source: Path = Path(__file__)) -> KernelFolders:
     """Return the folders that keep the compiled kernels of a source file.
 
-    The candidates are a folder below ``NUMBA_CACHE_DIR``, ``__pycache__`` beside the source, the
-    user's cache (``XDG_CACHE_HOME``, else ``~/.cache``), and a private folder among the temporary
-    files. The first that can be written is written to; existing ones before it are read.
+    The candidates are a folder below ``NUMBA_CACHE_DIR``, ``__pycache__`` beside the source, the user's
+    cache (``XDG_CACHE_HOME``, else ``~/.cache``), and a private folder among the temporary files. The first
+    writable one is written to; existing ones before it are read.
 
     Parameters
     ----------
@@ -145,11 +145,11 @@ def kernel_folders(source: Path = Path(__file__)) -> KernelFolders:
 
     Notes
     -----
-    **Guarantees.** Code is loaded only if it was compiled from the same source, that of the kernels called
-    included. A cache holds code, so a folder is used only if it is not writable for everyone
-    and belongs to this user, to root or to the owner of the source; a folder among the temporary
-    files only if it belongs to this user and has mode 0700. Without any folder kernels are compiled
-    in every process, with the same results.
+    **Guarantees.** Code is loaded only if it was compiled from the same source, including that of the
+    kernels it calls. A cache holds code. So a folder is used only if it is not writable for everyone and
+    belongs to this user, to root or to the owner of the source; a folder among the temporary files only if
+    it belongs to this user and has mode 0700. Without any folder kernels are compiled in every process,
+    with the same results.
 
     Examples
     --------
@@ -171,7 +171,7 @@ def kernel_folders(source: Path = Path(__file__)) -> KernelFolders:
 
 
 def _candidates(source: Path, name: str) -> Iterator[tuple[Path, bool]]:
-    """Folders for kernels, the best first, and whether they are temporary."""
+    """Yield folders for kernels, the best first, and whether they are temporary."""
     if configured := getattr(config, "CACHE_DIR", ""):
         yield Path(configured, name), False
     yield source.parent / "__pycache__", False
@@ -186,7 +186,7 @@ def _candidates(source: Path, name: str) -> Iterator[tuple[Path, bool]]:
 
 
 def _is_trusted(folder: Path, source: Path) -> bool:
-    """Whether nobody but this user, root and the owner of the source can put code there."""
+    """Return whether only this user, root and the owner of the source can write code there."""
     try:
         found, above = folder.stat(), folder.parent.stat()
         owners = {os.getuid(), 0, source.stat().st_uid}
@@ -199,7 +199,7 @@ def _is_trusted(folder: Path, source: Path) -> bool:
 
 @cache
 def _numba_cache(folder: str) -> type[FunctionCache]:
-    """Numba's cache in a folder, which may be one that can only be read."""
+    """Return numba's cache in a folder, which may be read-only."""
 
     class Folder(InTreeCacheLocator):
         def __init__(self, function: Callable[..., Any], file: str) -> None:
@@ -222,7 +222,7 @@ def _numba_cache(folder: str) -> type[FunctionCache]:
         _impl_class = Form
 
         def load_overload(self, signature: Any, context: Any) -> Any:
-            # what is loaded calls numba's runtime; numba would first import all that it compiles with
+            # loaded code calls numba's runtime; numba would first import all modules for compilation
             rtsys.initialize(context)
             with self._guard_against_spurious_io_errors():
                 return self._load_overload(signature, context)
@@ -231,10 +231,10 @@ def _numba_cache(folder: str) -> type[FunctionCache]:
 
 
 def _source_stamp(kernel: Callable[..., Any]) -> str:
-    """Return a digest of all that a kernel is compiled from.
+    """Return a digest of everything that a kernel is compiled from.
 
     That is its file, the files of the kernels that it calls, which are compiled into it, and the constants
-    that they find in their modules. Numba looks at the kernel's own file alone.
+    of their modules. Numba checks the kernel's own file alone.
     """
     seen, todo, parts = set[Callable[..., Any]](), [kernel], {_digest_of(__file__)}
     while todo:
@@ -259,7 +259,7 @@ def _digest_of(file: str) -> str:
 
 
 class _KernelCache:
-    """The compiled code of one kernel, as numba's dispatcher asks for it."""
+    """The compiled code of one kernel, in the form that numba's dispatcher expects."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -268,7 +268,7 @@ class _KernelCache:
 
     @cached_property
     def _saved(self) -> list[FunctionCache]:
-        """What is kept in each folder; found when the kernels that this one calls are all there."""
+        """Caches in each folder; found once the kernels that this one calls are defined."""
         with suppress(RuntimeError, OSError):  # the source is no file: do without
             return [_numba_cache(str(folder))(self._function) for folder in self._folders.read]
         return []
@@ -283,13 +283,13 @@ class _KernelCache:
         return None
 
     def save_overload(self, signature: Any, code: Any) -> None:
-        """Keep compiled code; a full disk is no reason to stop."""
+        """Save compiled code; a full disk is no reason to stop."""
         if self._saved and self._folders.write is not None:
             with suppress(OSError):
                 self._saved[-1].save_overload(signature, code)
 
 
-MIN_ROWS = 2**15  # below that a chunk is not worth handing over
+MIN_ROWS = 2**15  # a smaller chunk is not worth handing over
 MAX_CHUNKS = 8
 
 Result = TypeVar("Result")
@@ -304,10 +304,10 @@ def check_threads(threads: int | None) -> None:
 def chunk_starts(
     start: Int64[np.ndarray, " bounds"], least_rows: int = MIN_ROWS
 ) -> Int64[np.ndarray, " cuts"]:
-    """First unit of each chunk, and the end: about equally many rows in each, eight at most.
+    """Return the first unit of each chunk, and the end: about equal numbers of rows, at most eight chunks.
 
-    Rows of unit ``u`` are ``start[u]:start[u + 1]``. A chunk has at least about `least_rows`, enough
-    to pay for sums of its own.
+    Rows of unit ``u`` are ``start[u]:start[u + 1]``. A chunk has at least about `least_rows`, enough to be
+    worth its own sums.
     """
     n_rows = int(start[-1])
     n_chunks = min(max(n_rows // max(least_rows, MIN_ROWS), 1), MAX_CHUNKS)

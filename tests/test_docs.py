@@ -345,15 +345,12 @@ def test_the_python_of_a_how_to_page_runs(
         exec(compile(code, str(page), "exec"), known)
 
 
-SAID_IN_VERBS = (
-    "quality/choice", "quality/confidence", "quality/dependence", "quality/labels", "quality/ordered",
-    "quality/reports", "quality/reputation", "quality/shares", "quality/voices",
-    *(
-        str(folder.relative_to(ROOT))
-        for folder in (ROOT / "flows", *sorted((ROOT / "flows").rglob("*")))
-        if any(folder.glob("*.py"))
-    ),
-)  # fmt: skip
+SAID_IN_VERBS = [
+    str(folder.relative_to(ROOT))
+    for room in ("flows", "learners", "privacy", "quality")
+    for folder in (ROOT / room, *sorted((ROOT / room).rglob("*")))
+    if any(folder.glob("*.py"))
+]
 NO_VERB = re.compile(
     r"(?:An?|The|How|Whether|What|Who(?:se|m)?|Where|Which|Some|All|Mean|Everybody(?:'s)?|Nobody)\b"
     r"|(?!Return|Say)\w+ of\b"  # a number of, the names of, ...

@@ -406,7 +406,7 @@ def guess_roles(names: Iterable[str]) -> dict[str, str]:
     A column of a role's own name is that role's. Capitals, spaces, ``_``, ``-`` and a last "id" or
     "name" count for nothing; where two columns fit one role, it is the one that ends in "id", or none.
 
-    >>> guess_roles(("user", "rater_id", "task", "Answer"))
+    >>> guess_roles(("user", "rater", "task", "Answer"))
     {'task': 'task', 'label': 'Answer'}
     >>> guess_roles(("worker", "task", "labels"))  # lists of labels, as of several that hold at once
     {'worker': 'worker', 'task': 'task', 'label': 'labels'}

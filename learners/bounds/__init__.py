@@ -9,10 +9,10 @@ A run takes the `least` of `clopper_pearson_bound` (records that training never 
 >>> best.name, round(best.value, 4), round(best.level, 4)
 ('private transfer', 0.1166, 0.95)
 
-Records are independent draws of one population. Records of one subject are not: `rows` says how many it
-may have. A count of errors is as private as the data, and so is a bound computed from it.
+Records are independent draws of one population. Records of one subject are not: `rows` is the most that a
+subject may have. A count of errors is as private as the data, and so is a bound computed from it.
 
-For comparison, with no run behind them: the published `cdp_bound` and `max_information_bound`, which
+For comparison alone, unused by runs: the published `cdp_bound` and `max_information_bound`, which
 `private_training_bounds` sets beside `transfer_bound`, and the PAC-Bayes bounds `gibbs_bound`,
 `drawn_model_bound` and `exponential_gibbs_bound` (``python -m benchmarks.learners.generalisation_bounds``).
 """

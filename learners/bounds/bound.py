@@ -112,9 +112,9 @@ def least(bounds: Sequence[Bound]) -> Bound:
 def root_above(excess: Callable[[float], float], low: float, high: float, *, xtol: float) -> float:
     """Return a point of [low, high], at most `xtol` above the root of a monotone function.
 
-    The function has its one change of sign there, or the sign that it has at `high` throughout. It has
-    that sign, or is 0, at the result too: what holds above the root holds there. Bisection needs no
-    scipy.optimize, whose import takes a run longer than all its bounds do.
+    The function changes sign once in [low, high], or has the sign of `high` throughout. At the result it has
+    that sign or is 0, so that what holds above the root holds at the result. Bisection needs no
+    scipy.optimize, whose import takes longer than all bounds of a run.
 
     Examples
     --------
@@ -162,7 +162,7 @@ def check_rows_of_one(rows: int) -> None:
 
 
 def independent_records(n: int | np.integer, rows: int) -> str:
-    """Return what an assumption says of n records, at most `rows` of them of one subject.
+    """Return the assumption about n records, at most `rows` of them of one subject, in words.
 
     Examples
     --------

@@ -31,7 +31,7 @@ TAIL_ERROR = 1e-6  # share by which an inverse's tail may differ from the one as
 
 
 def binary_divergence(observed: float, true: float) -> float:
-    """kl(observed || true) in nats, of two coins with these chances; may be infinite.
+    """Return kl(observed || true) in nats, for coins of these two chances; it may be infinite.
 
     Examples
     --------
@@ -73,7 +73,7 @@ MIN_LOG_TAIL = -700.0  # below it a double has too few digits
 
 
 def upper_limit(errors: float | int | np.integer, n: int | np.integer, tail: float) -> float:
-    """The error rate at which `errors` or fewer out of n have probability `tail`.
+    """Return the error rate at which `errors` or fewer out of n have probability `tail`.
 
     It is the Beta quantile Q[1 - tail; errors + 1, n - errors], computed from the upper tail so that a
     tiny `tail` keeps its digits. `errors` may be a mean count.
@@ -83,7 +83,7 @@ def upper_limit(errors: float | int | np.integer, n: int | np.integer, tail: flo
     >>> round(upper_limit(0, 60, 0.05), 4)
     0.0487
     """
-    wrong, size = float(errors), float(n)  # short integers of NumPy's overflow
+    wrong, size = float(errors), float(n)  # NumPy's short integers overflow
     beta = wrong + 1.0, size - wrong
     if not beta[1] > 0:
         return 1.0
@@ -94,22 +94,22 @@ def upper_limit(errors: float | int | np.integer, n: int | np.integer, tail: flo
 
     if abs(excess(rate)) <= TAIL_ERROR * tail:
         return rate
-    # below tails of 1e-50 or so the inverse may be NaN, or off to either side; the function is sound
+    # below tails of 1e-50 or so the inverse may be NaN or wrong to either side; the tail itself is right
     return root_above(excess, wrong / size, 1.0, xtol=0.0)
 
 
 def upper_limit_at(
     errors: int | np.integer, n: int | np.integer, log_tail: float, *, rows: int = 1
 ) -> float:
-    """`upper_limit` at the tail exp(log_tail), or an upper bound of it where a double cannot hold the tail.
+    """Return `upper_limit` at the tail exp(log_tail), or an upper bound of it if no double holds the tail.
 
-    That upper bound is Chernoff's, P(errors or fewer) <= exp(-n kl(errors / n || rate)). So it is where up to
-    `rows` records are of one subject, and may all be alike: with n / rows in place of n.
+    The upper bound is Chernoff's, P(errors or fewer) <= exp(-n kl(errors / n || rate)). It is also the result
+    if up to `rows` records are of one subject, and may all be alike; n / rows then replaces n.
 
     Notes
     -----
-    **Guarantees.** Of subjects that are independent, with r_s <= rows records each, and the mean rate of all
-    records, errors or fewer have at most the tail's probability at any rate above the limit.
+    **Guarantees.** If subjects are independent, with r_s <= rows records each, then at any mean rate of all
+    records above the limit, errors or fewer have at most the tail's probability.
     *Proof.* Let record i be right with a mean of p_i, and subject s have R_s right ones of a mean r_s p_s. As
     exp is convex, E exp(t R_s) <= 1 - p_s + p_s exp(t r_s), and as x^(r_s / rows) is concave, that is at most
     (1 - p_s + p_s exp(t rows))^(r_s / rows). The logarithm is concave in p_s: the product over subjects is at

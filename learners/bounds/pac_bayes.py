@@ -17,13 +17,11 @@ from learners.bounds.clopper_pearson import largest_rate
 
 __all__ = ["drawn_model_bound", "exponential_gibbs_bound", "gibbs_bound", "log_xi"]
 
-STIRLING = (
-    300.0  # from where on Stirling's series has all digits; differences of logarithms have not
-)
+STIRLING = 300.0  # n from which Stirling's series has all digits, unlike differences of logarithms
 
 
 def log_xi(n: int | np.integer) -> float:
-    """Logarithm of xi(n) = sum over k of C(n, k) (k / n)^k (1 - k / n)^(n - k).
+    """Return the logarithm of xi(n) = sum over k of C(n, k) (k / n)^k (1 - k / n)^(n - k).
 
     It is the mean of exp(n kl(k / n || p)) over a binomial k, for any p in (0, 1): p cancels. By an identity
     of Cauchy's it is n! / n^n times the sum of n^k / k! over k <= n, which is the upper tail of a gamma law.

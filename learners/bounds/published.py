@@ -75,7 +75,7 @@ def cdp_bound(
 
 
 def max_information(n: int | np.integer, epsilon: float, failure: float) -> float:
-    """Nats by which a private release can raise the chance of an event, up to an additive `failure`.
+    """Return the nats by which a private release can raise an event's chance, up to an additive `failure`.
 
         k = epsilon^2 n / 2 + epsilon sqrt(n ln(2 / failure) / 2)
 
@@ -137,7 +137,7 @@ def max_information_bound(
 
 
 def _log_tail(delta: float, n: int | np.integer, epsilon: float) -> float:
-    """Logarithm of the largest (delta - failure) exp(-k) over the failure, as a share of delta."""
+    """Return the logarithm of the largest (delta - failure) exp(-k) over the failure, as a share of delta."""
 
     def cost(log_share: float) -> float:
         share = math.exp(log_share)
@@ -152,7 +152,7 @@ def _log_tail(delta: float, n: int | np.integer, epsilon: float) -> float:
 def private_training_bounds(
     errors: int | np.integer, n: int | np.integer, *, epsilon: float, level: float
 ) -> tuple[Bound, ...]:
-    """Every bound on a private model's true error by its errors on its own training data.
+    """Return every bound on a private model's true error by its errors on its own training data.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ __all__ = [
 
 
 def log_transfer(log_tail: float, n: int | np.integer, epsilon: float) -> float:
-    """Logarithm of the chance that a private model is bad, if a fixed one is bad with chance exp(log_tail).
+    """Return the log chance that a private model is bad, if a fixed one is bad with chance exp(log_tail).
 
         J(beta) = integral over u in (0, beta) of exp(epsilon sqrt(n ln(1 / u) / 2)),  beta = exp(log_tail)
 
@@ -65,7 +65,7 @@ def log_transfer(log_tail: float, n: int | np.integer, epsilon: float) -> float:
 
 
 def log_transfer_tail(chance: float, n: int | np.integer, epsilon: float) -> float:
-    """Logarithm of the largest tail beta, for a fixed model, whose J(beta) is at most `chance`.
+    """Return the logarithm of the largest tail beta, for a fixed model, whose J(beta) is at most `chance`.
 
     It lies where b = sqrt(ln(1 / beta)) is in [a, a + sqrt(ln(2 / chance))], a = epsilon sqrt(n / 2):
     J > 1 at the lower end, and J <= 2 exp(-(b - a) b) above it, as erfcx(x) <= 1 / (x sqrt(pi)).
@@ -84,8 +84,8 @@ def log_transfer_tail(chance: float, n: int | np.integer, epsilon: float) -> flo
         return log_transfer(-b * b, n, epsilon) - math.log(chance)
 
     b = root_above(excess, a, highest, xtol=1e-14) if excess(highest) < 0 else highest
-    b += 1e-13  # to the safe side
-    return -b * b  # which may be infinite, where a power would raise
+    b += 1e-13  # more than the error of the root
+    return -b * b  # may be infinite; a power would raise
 
 
 def transfer_bound(

@@ -1,7 +1,7 @@
-"""Bags of points: in memory with their class proportions, or as blocks of rows that are passed over.
+"""Bags of points: in memory with their class proportions, or as blocks of rows to iterate over.
 
 `LabelledBags` are the checked input of every method. Bags too large for memory are `BagPasses`: a method
-gives a function of one block and gets its results in the order of the blocks, whoever runs it where.
+passes a function of one block and gets its results in the order of the blocks, wherever it runs.
 
 >>> bags = LocalBlocks([[np.ones((2, 1)), np.zeros((3, 1))], [np.ones((4, 1))]])
 >>> list(bags.each(lambda block, times: times * float(block.sum()), 10))
@@ -41,7 +41,7 @@ Result = TypeVar("Result")
 
 @runtime_checkable
 class BagPasses(Protocol):
-    """Bags that can be passed over any number of times; `work` must be importable by name."""
+    """Bags that can be iterated any number of times; `work` must be importable by name."""
 
     def sizes(self) -> Int[np.ndarray, " bags"]:
         """Return the number of rows of each bag."""
@@ -180,7 +180,7 @@ class LabelledBags:
         return cls(points, mixture, None if noise is None else _checked_noise(noise, mixture))
 
     def only(self, bags: Int[np.ndarray, " some"]) -> "LabelledBags":
-        """Return some of the bags, which must tell the classes apart as well."""
+        """Return some of the bags; the condition on their proportions must hold for these too."""
         noise = None if self.noise is None else self.noise[bags]
         return LabelledBags(tuple(self.points[bag] for bag in bags), self.mixture[bags], noise)
 
@@ -191,14 +191,14 @@ class LabelledBags:
 
     @property
     def evidence(self) -> Float[np.ndarray, " bags"]:
-        """What :func:`label_evidence` says of the bags."""
+        """The :func:`label_evidence` of each bag."""
         return label_evidence(self.size, self.noise)
 
 
 def label_evidence(
     size: Int[np.ndarray, " bags"], noise: Float[np.ndarray, "bags classes classes"] | None
 ) -> Float[np.ndarray, " bags"]:
-    """Return the number of labels that would tell each bag's shares equally well: fewer under noise.
+    """Return the number of labels that would estimate each bag's shares equally well: fewer under noise.
 
     Examples
     --------
@@ -337,7 +337,7 @@ def _checked_noise(
 def class_names(
     classes: Sequence[str] | np.ndarray | None, n_classes: int
 ) -> tuple[str, ...] | None:
-    """Return the names of the classes; ValueError unless there is one for each, or None."""
+    """Return the names of the classes, or None; raise ValueError unless there is one for each."""
     if classes is None:
         return None
     if isinstance(classes, str):  # whose letters would be the names

@@ -39,7 +39,7 @@ RIDGE = 1.0
 def boosted_trees(
     labelled: LabelledBags, folds: int = FOLDS, n_trees: int = N_TREES
 ) -> GroupOutputs:
-    """Cross-fitted boosted regression trees for the proportions of the bag that a point came from.
+    """Fit boosted regression trees, cross-fitted, to the proportions of the bag that a point came from.
 
     `folds` is that of `cross_fitted`; the learning rate is 4.8 / n_trees. Outputs may leave [0, 1].
 
@@ -72,10 +72,10 @@ def boosted_trees(
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Train on one thread, as the order of sums would depend on their number.
+    """Limit training to one thread: the order of sums would depend on the number of threads.
 
-    scikit-learn asks joblib for the number of cores nevertheless; where the machine does not know,
-    joblib's warning about it concerns nobody here.
+    scikit-learn still asks joblib for the number of cores. On a machine that does not know it joblib warns,
+    and the warning is ignored.
     """
     with threadpool_limits(1, user_api="openmp"), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Could not find the number of physical cores")

@@ -167,7 +167,7 @@ def best_bandwidth(
 ) -> tuple[float, Float[np.ndarray, " left"], Float[np.ndarray, " left"]]:
     """Return the bandwidth with least error on bags left out, those errors, and the bags' weights.
 
-    Of equally good ones the largest is taken.
+    Ties go to the largest bandwidth.
 
     Examples
     --------
@@ -208,7 +208,7 @@ def _landmarks(
 
 
 def n_landmarks(n_points: int) -> int:
-    """min(1200, 4 sqrt(n)).
+    """Return the number of landmarks for n points, min(1200, 4 sqrt(n)).
 
     Examples
     --------
@@ -222,7 +222,7 @@ def _landmark_gram(
     points: Sequence[Float[np.ndarray, "_ features"]],
     ladder: Float[np.ndarray, " bandwidths"],
 ) -> Float[np.ndarray, "bandwidths bags bags"]:
-    """`set_gram`, approximated from landmarks."""
+    """Return `set_gram`, approximated from landmarks."""
     landmark, gram = _landmarks(points), []
     for bandwidth in ladder:
         features = NystroemMap.of(landmark, float(bandwidth))

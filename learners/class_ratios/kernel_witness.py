@@ -32,7 +32,7 @@ __all__ = ["KernelWitness", "choose_witness", "kernel_witness"]
 
 MAX_LANDMARKS = 1000
 CHOICE_LANDMARKS = 300  # enough to compare bandwidths and methods, in a quarter of the time
-LANDMARKS_PER_ROOT = 10  # of the number of points: 490 of 2400, all 1000 from ten thousand
+LANDMARKS_PER_ROOT = 10  # by the root of the number of points: 490 for 2400, 1000 from ten thousand
 BANDWIDTHS = 2.0 ** np.arange(-2, 4)  # times the median distance
 RIDGES = 10.0 ** np.arange(-6.0, 0.1, 0.5)  # per point
 
@@ -51,7 +51,7 @@ class KernelWitness:
     Raises
     ------
     ValueError
-        If a given one is not > 0 and finite.
+        If a given parameter is not > 0 and finite.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def choose_witness(labelled: LabelledBags) -> KernelWitness:
 
     With F the points' features, T the centred proportions of their bags and d the trace of the smoother
     F (F'F + n ridge I)^-1 F', the criterion is ||T - T_fitted||^2 / (n - d - 1)^2. It uses every point,
-    not only every bag, and so tells bandwidths apart even if there are few bags. Candidates are 6
+    not only every bag, and so separates bandwidths even if there are few bags. Candidates are 6
     bandwidths around the median distance and 13 ridges; of equally good ones the smoothest is taken. A
     ValueError is raised if at least half of the pairs of points coincide.
 
@@ -127,7 +127,7 @@ def choose_witness(labelled: LabelledBags) -> KernelWitness:
 
 
 def kernel_witness(labelled: LabelledBags, kernel: KernelWitness) -> GroupOutputs:
-    """Cross-fitted kernel ridge regression for the proportions of the bag that a point came from.
+    """Fit kernel ridge regressions, cross-fitted, to the proportions of the bag that a point came from.
 
     Outputs add up to 1 up to rounding, and may leave [0, 1].
 

@@ -38,9 +38,9 @@ __all__ = [
 HALVINGS = 10  # median * 2^-5 ... median * 2^5
 MEDIAN_POINTS = 1000
 BLOCK_CELLS = 2**18  # kernel values held at once: 2 MiB, which stays in a core's cache
-RANK_TOLERANCE = 1e-10  # of the largest eigenvalue; directions below it are rounding
+RANK_TOLERANCE = 1e-10  # times the largest eigenvalue; directions below it are rounding
 
-STRIP_ROWS = 64  # whose kernel values with a thousand landmarks stay in a core's cache
+STRIP_ROWS = 64  # kernel values of so many with a thousand landmarks stay in a core's cache
 
 FIT_LANDMARKS = 64
 
@@ -71,7 +71,7 @@ def feature_scale(point: Float[np.ndarray, "points features"]) -> Float[np.ndarr
 
 
 def _deviation(point: Float[np.ndarray, "points features"]) -> Float[np.ndarray, " features"]:
-    """The standard deviation of every feature, or half of the root mean square distance from a value."""
+    """Return each feature's standard deviation, or half its root mean square distance from a value."""
     offset = point - np.median(point, axis=0)  # zero for most points if one value prevails
     n_other = np.count_nonzero(offset, axis=0)
     half = np.sqrt(np.square(offset).sum(axis=0) / np.maximum(n_other, 1)) / 2
@@ -155,7 +155,7 @@ class NystroemMap:
     def __call__(
         self, x: Float[np.ndarray, "points features"]
     ) -> Float[np.ndarray, "points directions"]:
-        """Features of points."""
+        """Return the features of points."""
         return np.asarray(_centred_gaussian(x, self.landmark, self.bandwidth) @ self.root)
 
     @property
@@ -166,10 +166,10 @@ class NystroemMap:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LandmarkKernel:
-    """Kernel of many points with landmarks, of which sums alone are kept: m per point, not m^2.
+    """Sums of the kernel of many points with landmarks, at a cost of m per point, not m^2.
 
-    A sum or a projection of the features of a `NystroemMap` is one of kernel values, times its `root`.
-    Points go through in strips, and the squared lengths are two more columns of the matrix product.
+    A sum or projection of a `NystroemMap`'s features is that of kernel values, times its `root`. Points are
+    processed in strips, and the squared lengths are two more columns of the matrix product.
 
     Examples
     --------
@@ -199,7 +199,7 @@ class LandmarkKernel:
         return np.concatenate(found) if found else np.zeros((0, span.shape[1]))
 
     def _strips(self, x: Float[np.ndarray, "points features"]) -> Iterator[np.ndarray]:
-        """Yield the kernel values of a few points at a time, in memory that the next ones take over."""
+        """Yield the kernel values of a few points at a time, in memory that the next ones overwrite."""
         centre = self.landmark.mean(axis=0)
         point, other = (x - centre) / self.bandwidth, (self.landmark - centre) / self.bandwidth
         left = np.column_stack([point, _half_square(point), np.ones(len(point))])
@@ -221,8 +221,8 @@ def _half_square(x: Float[np.ndarray, "points features"]) -> Float[np.ndarray, "
 def fit_features(bags: Bags) -> NystroemMap:
     """Return the features in which a test of fit compares means, from rescaled labelled bags.
 
-    64 landmarks, and the root mean square distance of two points as bandwidth: a map so wide sees
-    shifts of any feature, and covariances of its directions are cheap.
+    The map has 64 landmarks, and the root mean square distance of two points as bandwidth: so wide a kernel
+    detects shifts of any feature, and covariances of so few directions are cheap.
 
     Examples
     --------
@@ -244,9 +244,9 @@ def _centred_gaussian(
 
 
 def median_distance(bags: Bags) -> float:
-    """Median Euclidean distance between pairs of pooled points, > 0.
+    """Return the median Euclidean distance between pairs of pooled points, > 0.
 
-    Of more than 1000 points, every k-th of each bag is used, about 1000 in all. A ValueError is raised if
+    With more than 1000 points, every k-th of each bag is used, about 1000 in all. A ValueError is raised if
     at least half of the pairs coincide.
 
     **Guarantees.** The order of the bags does not matter.
@@ -264,7 +264,7 @@ def median_distance(bags: Bags) -> float:
 
 
 def bandwidth_ladder(median: float) -> Float[np.ndarray, " bandwidths"]:
-    """Eleven bandwidths, median * 2^-5 to median * 2^5, ascending.
+    """Return eleven bandwidths, median * 2^-5 to median * 2^5, ascending.
 
     Examples
     --------
@@ -278,7 +278,7 @@ def bandwidth_ladder(median: float) -> Float[np.ndarray, " bandwidths"]:
 def set_gram(
     bags: Bags, bandwidth: Float[np.ndarray, " bandwidths"]
 ) -> Float[np.ndarray, "bandwidths bags bags"]:
-    """Mean kernel value over all pairs of points of every two bags, at every bandwidth.
+    """Return the mean kernel value over all pairs of points of every two bags, at every bandwidth.
 
     G[s, i, j] = mean of k(x, x') over x in bag i, x' in bag j, pairs of a point with itself included. A
     ValueError is raised unless the bandwidths are positive, each twice the one before.
@@ -313,7 +313,7 @@ def set_gram(
 def mean_kernel(
     x: Float[np.ndarray, "points features"], bags: Bags, bandwidth: float
 ) -> Float[np.ndarray, "points bags"]:
-    """Mean kernel value, in [0, 1], of each point against the points of each bag.
+    """Return the mean kernel value, in [0, 1], of each point against the points of each bag.
 
     A ValueError is raised unless the bandwidth is positive and finite.
 
@@ -338,7 +338,7 @@ def mean_kernel(
 
 
 def _centred(bags: Bags, reference: Bags) -> Float[np.ndarray, "points features"]:
-    """Pooled points about the reference's mean, so that squared distances lose fewer digits."""
+    """Return the pooled points about the reference's mean, so that squared distances lose fewer digits."""
     return np.asarray(np.concatenate(bags) - np.concatenate(reference).mean(axis=0))
 
 
@@ -362,10 +362,10 @@ def _gaussian(
 def _exponential(
     exponent: Float[np.ndarray, "block points"],
 ) -> Float[np.ndarray, "block points"]:
-    """Put in their place the exponentials of numbers, as if none were above zero.
+    """Replace numbers by their exponentials, as if none were above zero.
 
-    They are within 5e-16 of each value, and about 0 where that is below 3e-308. NumPy works them out one
-    by one on processors without AVX-512; these come several at once on any, with the same bytes.
+    Each is within 5e-16 of the exact value, and about 0 where that is below 3e-308. NumPy computes them one
+    by one on processors without AVX-512; this loop computes several at once on any, with the same bytes.
     """
     power = np.empty(exponent.shape[1])
     _compiled()(exponent, power, power.view(np.int64))
@@ -374,8 +374,8 @@ def _exponential(
 
 @cache
 def _compiled() -> Any:
-    """Return the loop compiled, when it is first asked for: who imports the room waits for no numba."""
-    from quality.parallel import kernel  # the decorator alone: it knows no label
+    """Return the loop, compiled at the first call: importing the room loads no numba."""
+    from quality.parallel import kernel  # the numba decorator alone
 
     return kernel(_exponentiate)
 
@@ -391,9 +391,9 @@ def _exponentiate(
     power: Float[np.ndarray, " points"],
     bits: Int[np.ndarray, " points"],
 ) -> None:
-    """Write 2^k e^r, of the whole k and the least r: a power series, and k as the bits of a double.
+    """Write 2^k e^r, for whole k and least r: e^r by a power series, 2^k by the bits of a double.
 
-    `power` and `bits` are the same memory, of a row: loops without branches are compiled to vectors.
+    `power` and `bits` are the same memory, of one row. Loops without branches are compiled to vector code.
     """
     for row in range(exponent.shape[0]):
         for at in range(exponent.shape[1]):

@@ -33,9 +33,9 @@ from learners.class_ratios.simplex_qp import simplex_qp
 __all__ = ["BagMean", "BagShares", "Covariances", "MatchedMeans", "MixtureFit", "covariances_of"]
 
 TOWARDS_EQUAL = 2.0  # points of equal shares added where draws begin: at a share of 0 none moves
-FEW = 20  # points of a bag that tell its covariance as well as the labelled bags together do
-ROUNDS = 4  # of redrawing; more rounds move an end by a hundredth of the interval, of two points by three
-IMPOSSIBLE = -0.25  # share of a spread that is within classes; chance alone hardly makes it so low
+FEW = 20  # points of a bag that estimate its covariance as well as all labelled bags do
+ROUNDS = 4  # of redrawing; more move an end by a hundredth of the interval, for two points by three
+IMPOSSIBLE = -0.25  # within-class share of a spread; chance alone hardly makes it so low
 TINY = float(np.finfo(float).tiny)
 UNSURE = 0.25  # reliability at which an interval of several classes has twice its width
 
@@ -72,7 +72,7 @@ class BagMean:
     error
         Covariance of f from the sampling of these points.
     size
-        Number of these points; infinite where f is known but for `error`.
+        Number of these points; infinite if `error` is the whole error of f.
 
     Examples
     --------
@@ -108,8 +108,8 @@ class MatchedMeans:
     reliability
         Reliability of H, as in `corrected_class_gram`.
     error
-        Covariance of B'(Phi_i - mu P_i) for every bag: of the distance of its mean from that of its
-        shares.
+        Covariance of B'(Phi_i - mu P_i) for every bag: of its mean less the mean that its shares
+        imply.
     gram
         G, inner products of the bags' means.
     own
@@ -119,16 +119,16 @@ class MatchedMeans:
     within
         Covariance of B'k(x) within classes, of all labelled bags together.
     clearest
-        Reliability of the mixture of classes that is told apart best; `reliability` is of the worst.
+        Reliability of the contrast of classes that is separated best; `reliability` is of the worst.
 
     Notes
     -----
-    In units of ratios, noise of covariance C_i in a bag's proportions puts its mean tr C_i off in
-    expected square, the sampling of its points v / n_i, v that of one point: tr J V J, V the covariance
-    within classes of B'k(x) and J the inverse of H on contrasts. Bags weigh by the inverse of the sum,
-    n_i / (1 + n_i tr(C_i) / v) up to a factor, with V and H by bag sizes first: feasible generalised
-    least squares. `NoisyShares` restores the distance between classes that noise takes away. It leaves
-    chance in the square of the noise E_i: for a ratio r, E_i E_i' y with y = W_i N^-1 r of bag i has
+    In units of ratios, noise of covariance C_i in a bag's proportions moves its mean by tr C_i in expected
+    square, and the sampling of its points by v / n_i. Here v = tr J V J is that of one point, V the
+    covariance within classes of B'k(x) and J the inverse of H on contrasts. Bags weigh by the inverse of the
+    sum, n_i / (1 + n_i tr(C_i) / v) up to a factor; V and H come from weights by bag size (feasible GLS).
+    `NoisyShares` restores the distance between classes that noise takes away. The square of the noise E_i
+    remains random: for a ratio r, E_i E_i' y with y = W_i N^-1 r of bag i has
     covariance (y'C_i y) C_i + C_i y y'C_i under a normal law. The first term is in `error`, whose
     weight in r is that of P_i, noise included; the second is added from `drift`.
 
@@ -215,7 +215,7 @@ class MatchedMeans:
             ]
         )
         shares = _shares(*(np.average(one, axis=0, weights=size) for one in (within, whole)))
-        if shares[0] < IMPOSSIBLE:  # classes that far apart would spread bags by more than they are
+        if shares[0] < IMPOSSIBLE:  # such a distance of classes would exceed the spread of bags
             within = whole
             clearest = min(clearest, MIN_RELIABILITY / math.sqrt(max(1.0, 1.0 - shares[-1])))
         error, pooled = _errors_of_means(within, size)
@@ -255,20 +255,20 @@ class MatchedMeans:
         ratio drawn, not at the estimate: for two classes the ends are those of Fieller's test. For more,
         the distances between classes stay as they were estimated; below a reliability of one half, where
         their correction stops short (`corrected_class_gram`), both sides are widened by up to twice, at 1/4.
-        Where no mixture of classes has a reliability of one half, all classes are taken to be further apart
-        than they are: both sides are widened by the quotient, 1/2 over that of the best told mixture, and
-        the interval is all from 0 to 1 where the features show no distance at all.
-        Where the classes' distance alone would spread the labelled bags' points by more than they are spread,
-        it is taken for chance: the whole spread counts as error, and ends are as much further apart.
+        If no contrast of classes has a reliability of one half, the estimated distances are all too large:
+        both sides are widened by 1/2 over the reliability of the best contrast, and the interval is [0, 1]
+        if the features show no distance at all.
+        If the distance between classes alone exceeds the spread of the labelled bags' points, it is taken for
+        chance: the whole spread counts as error, which widens the interval.
         """
         return self.intervals(bag, level)[0]
 
     def intervals(
         self, bag: BagMean, level: float
     ) -> tuple[Float[np.ndarray, "classes ends"], Float[np.ndarray, "boundaries ends"]]:
-        """Return :meth:`interval`, and the same of the ratio's cumulative sums below the last class.
+        """Return :meth:`interval`, and the same for the ratio's cumulative sums below the last class.
 
-        The latter hold together, each by `level` split between them.
+        Intervals of the sums hold together: the error that `level` allows is divided among them.
         """
         ratio, nodes = self.ratio(bag), normal_nodes(len(bag.linear))
         drawn = (ratio + TOWARDS_EQUAL / bag.size / len(ratio))[None]
@@ -286,7 +286,7 @@ class MatchedMeans:
         share: Float[np.ndarray, " shares"],
         level: float,
     ) -> Float[np.ndarray, "shares ends"]:
-        """Return the range of redrawn shares about the estimate, widened where that is asked for."""
+        """Return the range of redrawn shares about the estimate, widened by `_widening`."""
         low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
         ends = np.stack([np.minimum(low, share), np.maximum(high, share)], axis=1)
         if not self.clearest > 0:
@@ -295,7 +295,7 @@ class MatchedMeans:
         return np.asarray(np.clip(widened, 0.0, 1.0))
 
     def _widening(self) -> float:
-        """Return the factor that widens intervals; of three or more classes, settled on simulations."""
+        """Return the factor that widens intervals; for three or more classes, set by simulations."""
         overstated = max(1.0, MIN_RELIABILITY / self.clearest)
         if len(self.hessian) == 2:
             return overstated
@@ -305,7 +305,7 @@ class MatchedMeans:
     def _error(
         self, bag: BagMean, ratio: Float[np.ndarray, "draws classes"]
     ) -> Float[np.ndarray, "draws classes classes"]:
-        """Covariance of f - H r: the unlabelled bag's, and the labelled bags' by their weights."""
+        """Return the covariance of f - H r: the unlabelled bag's, and the labelled bags' by their weights."""
         combined = np.square(ratio @ self.weights.T)
         moved = np.einsum("bcd,nd->nbc", self.drift, ratio) @ self.hessian
         labelled = np.tensordot(combined, self.error, 1) + moved.swapaxes(1, 2) @ moved
@@ -314,10 +314,10 @@ class MatchedMeans:
     def _sampling(
         self, bag: BagMean, ratio: Float[np.ndarray, "draws classes"]
     ) -> Float[np.ndarray, "*draws classes classes"]:
-        """Covariance of f from the sampling of the unlabelled bag.
+        """Return the covariance of f from the sampling of the unlabelled bag.
 
-        Its points, few and often of one class, may show little of it. So what they differ by between classes
-        is taken at r, not at the estimate, and within classes the labelled bags' points count as `FEW` more.
+        Its points may be few, and all of one class. So the part between classes is computed at r, not at the
+        estimate, and in the part within classes the labelled bags' points count as `FEW` more.
         """
         if bag.size == math.inf:
             return bag.error
@@ -329,12 +329,12 @@ class MatchedMeans:
     def _between(
         self, ratio: Float[np.ndarray, "*draws classes"]
     ) -> Float[np.ndarray, "*draws classes classes"]:
-        """Covariance of f between classes, of one point whose class is drawn by the ratio."""
+        """Return the covariance of f between classes, for one point whose class is drawn by the ratio."""
         return np.asarray(self.hessian @ _of_one_draw(ratio) @ self.hessian)
 
 
-NEGLIGIBLE = 1e-18  # of a squared residual, where squares of features are one: rounding
-ENOUGH = 0.1  # chance at which no further ratio need be looked at
+NEGLIGIBLE = 1e-18  # squared residual that is rounding, for features of square one
+ENOUGH = 0.1  # p-value from which no further ratio is tried
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -348,23 +348,23 @@ class MixtureFit:
     mean
         Mean of each labelled bag along the directions.
     error
-        Covariance of mean_i - mu P_i for every bag, mu the class means: what sampling and the noise of
-        the proportions put a bag's mean off by.
+        Covariance of mean_i - mu P_i for every bag, mu the class means: the error of a bag's mean by
+        sampling and by the noise of the proportions.
     within
         Covariance of points within classes, of all labelled bags together.
 
     Notes
     -----
     The statistic is ||m - mu r||^2, m the bag's mean. Under the hypothesis and at the bag's ratio,
-    m - mu r has expectation zero and the covariance S(r) = cov(m) + sum_i (B r)_i^2 error_i, so that its
-    square is distributed as the squares of normals weighted by the eigenvalues of S(r) (`squares_tail`).
-    The bag's own points tell cov(m), and so do the labelled ones, by `within` and the class means. Few points
-    tell hardly anything of it; the more lenient of both counts.
-    The r at which both are taken leaves least of ||m - mu r||^2 beyond the labelled bags' part of its
-    expectation (the corrected H of `MatchedMeans`): the excess at the true ratio is no less. Where classes
-    hardly differ, that r may be far from the true one and S(r) too small, so the most lenient
-    of it and of all single classes counts. Points of a class never seen, or shifted features, put m off
-    every mu r; a shift that turns one mixture into another cannot be seen.
+    m - mu r has expectation zero and the covariance S(r) = cov(m) + sum_i (B r)_i^2 error_i. Its square is
+    distributed as the squares of normals weighted by the eigenvalues of S(r) (`squares_tail`).
+    The bag's own points estimate cov(m), and so do the labelled ones, by `within` and the class means. Few
+    points estimate it badly, so the larger p-value of both counts.
+    Both are computed at the r that minimises ||m - mu r||^2 less the labelled bags' part of its expectation
+    (the corrected H of `MatchedMeans`): at the true ratio that excess is no smaller. If classes hardly
+    differ, that r may be far from the true one and S(r) too small, so the largest p-value counts, of that r
+    and of all single classes. Points of a class never seen, or shifted features, move m away from every
+    mu r; a shift that turns one mixture into another cannot be detected.
 
     **Guarantees.** Where the hypothesis holds, p-values below .005 come in at most one bag in a hundred
     (simulated: mixtures of 2 to 5 classes, with and without noise in the proportions).
@@ -424,7 +424,7 @@ class MixtureFit:
         return cls.of(labelled, [_covariance(feature) for feature in features], mean, own)
 
     def p_value(self, bag: BagMean) -> float:
-        """Return the chance of so large a residual for a mixture; `bag` is its mean along the directions.
+        """Return the chance of so large a residual for a mixture; `bag` is the mean along the directions.
 
         Above a tenth, the chance may be larger than stated.
         """
@@ -461,7 +461,7 @@ def _errors_of_means(
 ) -> tuple[Float[np.ndarray, "bags some some"], Float[np.ndarray, "some some"]]:
     """Return the covariances of bags' means by those of their points, of divisor n, and the latter pooled.
 
-    Few points tell little of their own covariance: all bags' together count as `FEW` points more.
+    Few points estimate their covariance badly, so all bags' points together count as `FEW` more.
     """
     free = (size - 1)[:, None, None]
     whole = within * (size[:, None, None] / free)
@@ -473,7 +473,7 @@ def _errors_of_means(
 def _shares(
     part: Float[np.ndarray, "classes classes"], whole: Float[np.ndarray, "classes classes"]
 ) -> Float[np.ndarray, " contrasts"]:
-    """Return what share a covariance is of another, for the contrasts of classes, in increasing order."""
+    """Return a covariance's shares of another one, over the contrasts of classes, in increasing order."""
     contrast = np.linalg.svd(np.ones((1, len(whole))))[2][1:].T
     spread = contrast.T @ whole @ contrast
     rounding = max(1e-12 * float(np.trace(spread)), TINY) * np.eye(len(spread))
@@ -485,13 +485,13 @@ def _shares(
 def _of_one_draw(
     ratio: Float[np.ndarray, "*draws classes"],
 ) -> Float[np.ndarray, "*draws classes classes"]:
-    """Covariance of the indicators of a class that is drawn by the ratio."""
+    """Return the covariance of the indicators of a class that is drawn by the ratio."""
     return np.asarray(ratio[..., None] * (np.eye(ratio.shape[-1]) - ratio[..., None, :]))
 
 
 def _covariance(
     feature: Float[np.ndarray, "points classes"],
 ) -> Float[np.ndarray, "classes classes"]:
-    """`numpy.cov` with the number of points as divisor, without its checks, which take longer."""
+    """Return `numpy.cov` with the number of points as divisor, without its checks, which take longer."""
     offset = feature - feature.mean(axis=0)
     return np.asarray(offset.T @ offset / len(feature))

@@ -38,19 +38,19 @@ __all__ = [
     "within_class_covariance",
 ]
 
-RIDGE = 1e-12  # of the largest entry: above rounding, below anything that matters
+RIDGE = 1e-12  # times the largest entry: above rounding, and too small to matter
 ROUNDING = 1e-12
 FOLDS = 5
 DRAWS = 1024
 MIN_RELIABILITY = 0.5  # share of the distance between classes that the correction leaves
-MIN_KEPT = 0.5  # of a contrast's spread; a larger correction would leave mostly chance
+MIN_KEPT = 0.5  # share of a contrast's spread; a larger correction would leave mostly chance
 
 
 def class_weights(
     mixture: Float[np.ndarray, "bags classes"],
     size: Int[np.ndarray, " bags"] | Float[np.ndarray, " bags"],
 ) -> Float[np.ndarray, "bags classes"]:
-    """B = W P (P'W P)^-1, W the bag sizes: the weights that make class means out of bag means.
+    """Return B = W P (P'W P)^-1, W the bag sizes: the weights that make class means out of bag means.
 
     Least squares of the bag means on their proportions, bags weighted by their points.
 
@@ -84,10 +84,10 @@ class NoisyShares:
 
         r + sum_i W_i (1 - h_i) C_i (P'WP)^-1 r,  h_i = W_i P_i' (P'WP)^-1 P_i:
 
-    E'B r gives W_i C_i, of which (P'WP)^-1, as it moves with E, takes h_i back (a bag is not off from a
-    fit that follows it); the term in which it moves otherwise cancels with that of (E'B)^2 r. So N is
-    P'WP less sum_i W_i (1 - h_i) C_i, or less as much of that as leaves every contrast of classes half
-    of its spread.
+    The term W_i C_i comes from E'B r. Because (P'WP)^-1 depends on E too, its share h_i is taken back (the
+    fit follows the bag); the rest of that dependence cancels with the term of (E'B)^2 r. So N is P'WP less
+    sum_i W_i (1 - h_i) C_i, or less such a part of it that every contrast of classes keeps half of its
+    spread.
 
     **Guarantees.** Noise of zero changes no weight; a bag of the mean proportions keeps its ratio;
     every contrast keeps half of its spread; unless that limit binds, the mean ratio is right to second
@@ -137,7 +137,7 @@ class NoisyShares:
 def effective_points(
     mixture: Float[np.ndarray, "bags classes"], size: Int[np.ndarray, " bags"]
 ) -> Float[np.ndarray, " classes"]:
-    """1 / diag (P'W P)^-1: the number of points of each class that would estimate its mean equally well.
+    """Return 1 / diag (P'W P)^-1: the points of each class that would estimate its mean equally well.
 
     Bag i's mean has variance proportional to 1 / n_i, so a class's has sum_i B_iy^2 / n_i, which is
     that diagonal.
@@ -153,7 +153,7 @@ def effective_points(
 def class_gram(
     gram: Float[np.ndarray, "*stack bags bags"], weights: Float[np.ndarray, "bags classes"]
 ) -> Float[np.ndarray, "*stack classes classes"]:
-    """H = B'G B, the inner products of the classes' means; symmetric to the last bit.
+    """Return H = B'G B, the inner products of the classes' means; symmetric to the last bit.
 
     Examples
     --------
@@ -172,15 +172,15 @@ def corrected_class_gram(
     own: Float[np.ndarray, " bags"],
     dimension: float = math.inf,
 ) -> tuple[Float[np.ndarray, "classes classes"], float]:
-    """`class_gram` without the sampling error that comes from pairs of a point with itself.
+    """Return `class_gram` without the sampling error that comes from pairs of a point with itself.
 
     A bag's own entry of G counts each point with itself, which adds (own_i - G_ii) / (n_i - 1) to its
     expectation, where own is the mean inner product of a point with itself, 1 for a Gaussian kernel.
     That adds to the distance between classes but not to f, and so pulls ratios towards equal shares.
     But the inverse of H is convex in the sampling error along the classes' contrasts, which pushes
-    ratios outwards; for an embedding of D equal directions and c classes, the share 1 - c / D of the
-    excess is subtracted (all of it for a kernel; with as few directions as contrasts, some is added),
-    but no more than leaves each contrast of classes half of its size.
+    ratios outwards. So for an embedding of D equal directions and c classes the share 1 - c / D of the
+    excess is subtracted: all of it for a kernel; with as few directions as contrasts, some is added.
+    Each contrast of classes keeps at least half of its size.
 
     The count is that of least squares on p = c - 1 regressors with independent errors in D rows: with
     H = (M + e)'(M + e) and f = (M + e)'M r the expectation of H^-1 f is, to second order in e, r less
@@ -246,7 +246,7 @@ def _sampling_shares(
     Float[np.ndarray, "classes classes"],
     Float[np.ndarray, " contrasts"],
 ]:
-    """Return H, what sampling adds to it, and its share in each contrast's size, in increasing order."""
+    """Return H, the part that sampling adds, and that part's share of each contrast, in increasing order."""
     hessian = class_gram(gram, weights)
     owed = class_gram(np.diag((own - gram.diagonal()) / (size - 1)), weights)
     contrast = np.linalg.svd(np.ones((1, weights.shape[-1])))[2][1:].T
@@ -258,11 +258,11 @@ def _sampling_shares(
 
 
 def parts_left_out(mixture: Float[np.ndarray, "bags classes"]) -> list[Int[np.ndarray, " part"]]:
-    """Parts of the bags to leave out in turn: single bags, or five parts of more than five bags.
+    """Return the parts of the bags to leave out in turn: single bags, or five parts of more than five.
 
     A part is skipped if the proportions of the other bags are singular. Bags are dealt to the parts in
     order of their proportions, so that neither the order in which they are given nor that of the classes
-    matters; where classes have the same proportions, each in another bag, the bags' order tells them apart.
+    matters; where classes have the same proportions, each in another bag, the bags' order decides.
 
     Examples
     --------
@@ -280,7 +280,7 @@ def errors_left_out(
     mixture: Float[np.ndarray, "bags classes"],
     evidence: Int[np.ndarray, " bags"] | Float[np.ndarray, " bags"],
 ) -> Float[np.ndarray, "bandwidths left"]:
-    """L1 error of the proportions of every bag left out, for each bandwidth.
+    """Return the L1 error of the proportions of every bag left out, for each bandwidth.
 
     Bags are left out, and ordered, as in `parts_left_out`. No kernel is computed again: a left-out
     bag is predicted from its row of G. H is not corrected for pairs of a point with itself: the bias
@@ -311,7 +311,7 @@ def within_class_covariance(
     share: Float[np.ndarray, " classes"],
     hessian: Float[np.ndarray, "classes classes"],
 ) -> Float[np.ndarray, "classes classes"]:
-    """Covariance within classes of features B'k(x), from that in a bag whose class shares are known.
+    """Return the covariance within classes of features B'k(x), from that in a bag of known class shares.
 
     Class y's mean feature is column y of H, so the shares alone give the covariance between classes;
     the rest is within classes. Sampling error may make it slightly indefinite.
@@ -354,7 +354,7 @@ def redrawn_ratios(
     error: Float[np.ndarray, "*draws classes classes"],
     nodes: Float[np.ndarray, "draws classes"],
 ) -> Float[np.ndarray, "draws classes"]:
-    """Minima of the quadratic program with `linear` perturbed by `error`: one covariance, or one per draw.
+    """Return minima of the quadratic program, `linear` perturbed by `error`: one covariance, or one a draw.
 
     Examples
     --------
@@ -367,7 +367,7 @@ def redrawn_ratios(
 
 
 def squares_tail(weight: Float[np.ndarray, " squares"], value: float) -> float:
-    """Probability that a weighted sum of squares of standard normals exceeds `value`, by saddlepoint.
+    """Return the chance that a weighted sum of squared standard normals exceeds `value`, by saddlepoint.
 
     Weights are >= 0; those below 1e-12 of the largest count as zero.
 
@@ -399,7 +399,7 @@ def squares_tail(weight: Float[np.ndarray, " squares"], value: float) -> float:
         return float((share / (1 - 2 * s * share)).sum()) - target
 
     low, high = -len(share) / target, 0.5 * (1 - ROUNDING)
-    if slope(high) < 0:  # beyond what doubles tell from zero
+    if slope(high) < 0:  # beyond what doubles separate from zero
         return 0.0
     for _ in range(80):
         s = (low + high) / 2
@@ -426,14 +426,14 @@ def _tells_apart(mixture: Float[np.ndarray, "bags classes"]) -> bool:
 def _roots(
     covariance: Float[np.ndarray, "*stack classes classes"],
 ) -> Float[np.ndarray, "*stack classes classes"]:
-    """Symmetric square roots; negative eigenvalues, a result of sampling error, count as zero."""
+    """Return symmetric square roots; negative eigenvalues, a result of sampling error, count as zero."""
     value, vector = np.linalg.eigh(covariance)
     scaled = vector * np.sqrt(np.maximum(value, 0.0))[..., None, :]
     return np.asarray(scaled @ vector.swapaxes(-1, -2))
 
 
 def _primes(n: int) -> Int[np.ndarray, " primes"]:
-    """The first n, by trial division."""
+    """Return the first n primes, by trial division."""
     found: list[int] = []
     candidate = 2
     while len(found) < n:

@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 MAX_TREE_CELLS = 4_000_000  # points by features by classes; beyond, trees take minutes
-FEW_VALUES = 63  # of a feature: at most the trees' bins, so that binning loses nothing
+FEW_VALUES = 63  # values of a feature: at most the trees' bins, so that binning loses nothing
 MAX_KERNEL_CONDITION = 1e8
 POOR_MIXING = 50.0
 FEW_POINTS = 30
@@ -158,7 +158,7 @@ class ClassRatio:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RatioModel:
-    """The learned model, to ask for the ratios of unlabelled bags; built by `learn_ratios`.
+    """The learned model, which estimates ratios of unlabelled bags; built by `learn_ratios`.
 
     Parameters
     ----------
@@ -273,7 +273,7 @@ def matched_ratio(
 def _expected_left_out(
     trial: Trial, noise: Float[np.ndarray, "bags classes classes"] | None
 ) -> float:
-    """Expected error on bags left out, the noise of their own proportions included."""
+    """Return the expected error on bags left out, the noise of their own proportions included."""
     if noise is None:
         return trial.expected_error
     deviation = np.sqrt(np.diagonal(noise, axis1=1, axis2=2))
@@ -317,18 +317,18 @@ def learn_ratios(
     ------
     ValueError
         If a bag or its proportions break the conditions above, `classes` are not as many, there are
-        fewer bags than classes, the bags are mixed too alike to tell the classes apart, half of the
+        fewer bags than classes, the bags are mixed too alike to separate the classes, half of the
         points coincide, or no bag can be left out to choose the method.
 
     Notes
     -----
     Features are divided by their `feature_scale`, so that units do not matter.
 
-    Distances, and so kernels, are a poor reading of codes, scales and yes-or-no features: boosted trees
+    Distances, and so kernels, describe codes, scales and yes-or-no features poorly: boosted trees
     are for those. Trees are not tried where all features are continuous measures: on two such data sets
     they make no difference beyond chance (Magic and Twitter; ``python -m benchmarks.learners.class_ratios``).
 
-    If `noise` is given, a bag weighs by how far its mean may be from what its proportions say
+    If `noise` is given, a bag weighs by how far its mean may be from the one that its proportions imply
     (`MatchedMeans`), and bags left out weigh by their `LabelledBags.evidence` when methods are judged.
 
     The interval is for the ratio of the population that the bag was drawn from. It is a parametric
@@ -347,9 +347,9 @@ def learn_ratios(
     proportions, and 82 times at least of bags of 2 to 20 points;
     ``python -m benchmarks.learners.noisy_proportions`` prints their coverage as the noise grows,
     ``python -m benchmarks.learners.ratio_coverage`` as bags are mixed more alike. Where three or more
-    classes are known from bags mixed alike (`reliability` below one half), intervals are widened by what
-    simulations ask for, up to twice; where the features tell no classes apart, they are wider still, up to
-    all from 0 to 1 (`MatchedMeans.interval`).
+    classes are known from bags mixed alike (`reliability` below one half), intervals are widened by a factor
+    set by simulations, up to twice; if the features separate no classes, they are wider still, up to
+    [0, 1] (`MatchedMeans.interval`).
     A class that looks different from bag to bag is not allowed for.
 
     **Guarantees.** The ratio lies on the simplex and in its interval, if there is one; the interval lies

@@ -25,7 +25,7 @@ __all__ = ["ClassRatioEstimator", "StreamedRatioEstimator"]
 
 
 def _names_in(names: tuple[str, ...] | None) -> NDArray[np.object_]:
-    """Names of the columns; raise AttributeError, as scikit-learn's estimators do, if they had none."""
+    """Return the columns' names; raise AttributeError, as scikit-learn's estimators do, if they had none."""
     if names is None:
         raise AttributeError(
             "feature_names_in_ is there after a fit on data frames with names only"
@@ -80,12 +80,12 @@ class StreamedRatioEstimator(BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, bag: Blocks) -> ClassRatio:
-        """Class ratio of one unlabelled bag, by `StreamedRatioModel.ratio`."""
+        """Return the class ratio of one unlabelled bag, by `StreamedRatioModel.ratio`."""
         check_is_fitted(self)
         return self.model_.ratio(bag)
 
     def predict_all(self, bags: Sequence[Blocks] | BagPasses) -> list[ClassRatio]:
-        """Class ratio of each of several unlabelled bags, by `StreamedRatioModel.ratios`."""
+        """Return the class ratio of each of several unlabelled bags, by `StreamedRatioModel.ratios`."""
         check_is_fitted(self)
         return self.model_.ratios(bags)
 
@@ -157,7 +157,7 @@ class ClassRatioEstimator(BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, bag: Float[np.ndarray, "points features"]) -> ClassRatio:
-        """Class ratio of one unlabelled bag, by `RatioModel.ratio`."""
+        """Return the class ratio of one unlabelled bag, by `RatioModel.ratio`."""
         check_is_fitted(self)
         return self.model_.ratio(bag)
 

@@ -58,8 +58,8 @@ class GroupOutputs:
     `labelled` holds for every bag the outputs of its points, each by the model that was trained without
     the point; `predictors` the models, one per fold; `embed` is applied to points before every model.
 
-    A new point is to each model what a labelled point is to the model trained without it. So the mean of
-    the models' outputs at new points compares with the labelled outputs without bias.
+    No output, of a labelled or a new point, comes from a model that was trained on the point. So the mean
+    of the models' outputs at new points compares with the labelled outputs without bias.
 
     Examples
     --------
@@ -209,7 +209,7 @@ def match_outputs(
 
 
 def density_ratios(outputs: Outputs, labelled: LabelledBags) -> Outputs:
-    """Class densities divided by the density of all points, from predicted proportions.
+    """Return the class densities divided by the density of all points, from predicted proportions.
 
     d(x) = z(x) n (P'W P)^-1, cut off below at 0.01.
 
@@ -226,7 +226,7 @@ def density_ratios(outputs: Outputs, labelled: LabelledBags) -> Outputs:
 
 
 def mixture_scores(density: Outputs, ratio: Float[np.ndarray, " classes"]) -> Outputs:
-    """Derivative of the log-likelihood by each class's share, a tenth of the way to equal shares.
+    """Return the derivative of the log-likelihood by each class's share, a tenth of the way to equal shares.
 
     Examples
     --------

@@ -54,7 +54,7 @@ def simplex_qp(
     The active-set method of non-negative least squares [1]_, with the equation sum r = 1 in every
     subproblem: the support gains the variable of steepest descent, the equality-constrained minimum
     on it is solved, and variables that would turn negative leave. The objective falls with every
-    support, so no support comes back and the method ends.
+    support, so no support recurs and the method ends.
 
     **Guarantees.** `point` lies on the simplex; `gap` bounds the distance to the minimum;
     relabelling the variables relabels the point.
@@ -75,7 +75,7 @@ def simplex_qp(
 def _minimum(
     quadratic: Float[np.ndarray, "variables variables"], linear: Float[np.ndarray, " variables"]
 ) -> SimplexMinimum:
-    """`simplex_qp` of coefficients that are sound."""
+    """Return `simplex_qp` of coefficients that are already checked."""
     H, f, scale = _scaled(quadratic, linear)
     point = np.zeros(len(f))
     point[np.argmin(H.diagonal() - 2 * f)] = 1.0
@@ -107,8 +107,8 @@ def simplex_minima(
 
     Notes
     -----
-    The minimum on the plane sum r = 1 that has no variable below 0 is the minimum on the simplex; of two
-    variables, where the simplex is a segment, its nearest point is.
+    If the minimum on the plane sum r = 1 has no variable below 0, it is the minimum on the simplex. With two
+    variables the simplex is a segment, whose minimum is the point nearest to the plane's.
 
     **Guarantees.** Each row is that of `simplex_qp` for its f, up to rounding.
 

@@ -46,8 +46,8 @@ from learners.class_ratios.trials import RatioMethod, Trial
 __all__ = ["Blocks", "StreamedRatioModel", "learn_streamed_ratios"]
 
 SAMPLE_POINTS = 5000  # on which scale, bandwidth and landmarks are chosen
-SAMPLE_CELLS = 2**24  # of the rows on which the errors of the bags' means are measured
-AT_ONCE = 2048  # of those rows
+SAMPLE_CELLS = 2**24  # cells of the rows on which the errors of the bags' means are measured
+AT_ONCE = 2048  # rows of those in one block
 
 Directions: TypeAlias = Float[np.ndarray, "directions classes"]
 Span: TypeAlias = Float[np.ndarray, "landmarks classes"]  # directions, as sums of landmarks
@@ -62,7 +62,7 @@ class _Shares:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _RowKernels:
-    """What the rows of a block are compared with, small enough to be sent to wherever the block is."""
+    """Units and landmarks that the rows of a block are compared with: small enough to send to the block."""
 
     scale: Float[np.ndarray, " features"]
     matched: LandmarkKernel
@@ -90,7 +90,7 @@ class _RowFeatures:
         return _RowKernels(self.scale, self.features.kernel, self.embed)
 
     def along(self, direction: Directions) -> tuple[Span, _RowKernels]:
-        """Return what `_moments` of the features along directions takes."""
+        """Return the parameters of `_moments` for the features along directions."""
         return np.asarray(self.features.root @ direction), self.kernels
 
 
@@ -100,7 +100,7 @@ _Moments: TypeAlias = tuple[int, Float[np.ndarray, " _"], Float[np.ndarray, "_ _
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StreamedRatioModel:
-    """The learned model, to ask for the ratios of unlabelled bags; built by `learn_streamed_ratios`.
+    """The learned model, which estimates ratios of unlabelled bags; built by `learn_streamed_ratios`.
 
     Parameters
     ----------
@@ -217,13 +217,12 @@ def learn_streamed_ratios(
     bags together are one :class:`~learners.class_ratios.BagPasses`. The features are those of a
     `NystroemMap` with min(1200, 4 sqrt(n)) landmarks, for n rows in all.
 
-    **Guarantees.** The cut of rows into blocks changes a ratio by rounding only, 1e-12; the result is that
-    of the same landmarks with all rows at once, but for the correction for pairs of a point with itself,
-    which beyond 5000 rows is that of the sample and moves a ratio by less than a thousandth of its
-    interval, and for the covariances of the bags, which beyond 2^24 numbers are those of so many: with r rows
-    of a bag their relative error is a few times sqrt(2 / r). The same blocks give the same bytes, wherever
-    they are worked on. The errors of bags left out are those of all rows, not of the sample that the
-    bandwidth is chosen on.
+    **Guarantees.** The cut of rows into blocks changes a ratio by rounding only, 1e-12. The result is that
+    of the same landmarks with all rows at once, but for two terms. The correction for pairs of a point with
+    itself is the sample's beyond 5000 rows, which moves a ratio by less than a thousandth of its interval.
+    Covariances of the bags are computed from 2^24 numbers at most: with r rows of a bag their relative error
+    is a few times sqrt(2 / r). The same blocks give the same bytes, wherever they are worked on. The errors
+    of bags left out are those of all rows, not of the sample on which the bandwidth is chosen.
     **Cost.** Memory for one block, a sample of 2^24 numbers and the landmarks, and 8 bytes for each row of
     one bag while its sample is drawn; for m landmarks m per row and pass. One thread works on a block.
     **Privacy.** As for `learn_ratios`.
@@ -267,8 +266,8 @@ def _own_products(
 ) -> Float[np.ndarray, " bags"]:
     """Return the mean squared length of each bag's features, from its part of the sample.
 
-    A length takes m^2 and all else m. It enters divided by the bag's rows, so the sample's will do. Those
-    of landmarks are 1 and count for themselves, the other rows' for all that are not in the sample.
+    A length takes m^2 operations and all else m. It enters divided by the bag's rows, so that the sample is
+    precise enough. Landmarks have length 1 and count once; the sample's other rows stand for all others.
     """
     found = []
     for point, places, n in zip(points, landmarks, size.tolist(), strict=True):
@@ -287,7 +286,7 @@ def _matched(
 ) -> tuple[MatchedMeans, Float[np.ndarray, "bags directions"], list[np.ndarray], MixtureFit]:
     """Match the means of all rows' features: one pass for the means, one for each weighting of the bags.
 
-    The latter is a pass over some rows where there are more than `SAMPLE_CELLS` numbers. Return the means as
+    Passes for weightings read only some rows if there are more than `SAMPLE_CELLS` numbers. Return the means,
     matched and as they are, every bag's covariance along the class means, and the test of fit.
     """
     total, along = [], []
@@ -327,10 +326,10 @@ def _trial_of_all(
     shares: _Shares,
     covariance: Sequence[Float[np.ndarray, "classes classes"]],
 ) -> Trial:
-    """Return the errors on bags left out by the means of all rows: those of a sample's are larger.
+    """Return the errors on bags left out, by the means of all rows: by a sample's means they are larger.
 
-    What is expected of them is by the class means of all bags, whose covariance is taken as larger by as
-    much as there are fewer bags.
+    Expected errors use the class means of all bags, with a covariance that is divided by the share of the
+    bags that are kept.
     """
     evidence = label_evidence(shares.size, shares.noise)
     error = errors_left_out(means.gram[None], shares.mixture, evidence)[0]

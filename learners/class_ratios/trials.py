@@ -71,7 +71,7 @@ class Trial:
         classes may look different from bag to bag, but it is precise even for few bags.
     weight
         Weight of each bag left out, as `LabelledBags.evidence`; None: equal weights. The error on a bag
-        whose shares are mostly noise says little about the method.
+        whose shares are mostly noise is little evidence about the method.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def refitted_trial(
 def preferred(trials: Sequence[Trial]) -> Trial:
     """Return the trial of the method to use, of at least one trial, all on the same bags.
 
-    The errors on few bags cannot tell good methods apart. So of all methods whose error is within two
+    The errors on few bags do not separate good methods. So of all methods whose error is within two
     standard errors of the least [1]_, the one of least expected error is taken; of equally good ones the
     first. The standard error is that of the weighted mean difference, bag by bag, between a method's
     errors and those of the method that errs least.
@@ -156,7 +156,7 @@ def preferred(trials: Sequence[Trial]) -> Trial:
 
 
 def _as_good(excess: Float[np.ndarray, " left"], weight: Float[np.ndarray, " left"] | None) -> bool:
-    """Whether chance may explain an excess of errors, bag by bag."""
+    """Return whether chance may explain an excess of errors, bag by bag."""
     share = np.full(len(excess), 1.0) if weight is None else weight
     share = share / share.sum()
     mean, n = float(share @ excess), len(excess)

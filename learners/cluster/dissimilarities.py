@@ -1,7 +1,7 @@
 """Sums of dissimilarities between points and cells: what risks and moves are computed from.
 
 Rows under squared Euclidean distance never form a matrix of pairs: a cell's size, sum and sum of squares
-tell all of its sums.
+determine all of its sums.
 
 >>> cells = RowSums(np.array([[0.0], [1.0], [5.0]]), np.array([0, 0, 1]), n_cells=2)
 >>> cells.sums(np.array([0, 1, 2])).round(6)
@@ -39,8 +39,8 @@ Metric: TypeAlias = Literal["sqeuclidean", "precomputed"] | Dissimilarity
 
 MAX_COMPLETE = 5000  # points whose pairs are all computed for a callable: 200 MB
 _SYMMETRY = 1e-8
-_ROUNDING = 1e-3  # of the largest value: roots of differences in single precision, far from 0
-_LEAST_SPREAD = 1e-140  # of rows whose squared distances keep their digits
+_ROUNDING = 1e-3  # times the largest value: roots of differences in single precision, far from 0
+_LEAST_SPREAD = 1e-140  # least spread of rows at which squared distances keep their digits
 _BLOCK = 2048  # rows whose sums stay in the cache
 
 
@@ -63,13 +63,13 @@ class RowSums:
         self.total = _grouped(x, self.labels, n_cells)
 
     def sums(self, rows: Int[np.ndarray, " rows"] | slice) -> Float[np.ndarray, "rows cells"]:
-        """Sum of the distances from some of the rows to every cell."""
+        """Return the sum of the distances from some of the rows to every cell."""
         return self.sums_to(self.x[rows], self.norm[rows])
 
     def sums_to(
         self, x: Float[np.ndarray, "rows features"], norm: Float[np.ndarray, " rows"] | None = None
     ) -> Float[np.ndarray, "rows cells"]:
-        """Sum of the distances from any rows to every cell."""
+        """Return the sum of the distances from any rows to every cell."""
         norm = np.einsum("ij,ij->i", x, x) if norm is None else norm
         found = x @ (-2 * self.total.T)
         found += norm[:, None] * self.size
@@ -77,7 +77,7 @@ class RowSums:
         return np.asarray(found)
 
     def within(self) -> Float[np.ndarray, " cells"]:
-        """Sum over the pairs of each cell."""
+        """Return the sum over the pairs of each cell."""
         return np.asarray(self.size * self.square - np.square(self.total).sum(axis=1))
 
     def move(self, rows: Int[np.ndarray, " rows"], to: Int[np.ndarray, " rows"]) -> None:
@@ -110,11 +110,11 @@ class MatrixSums:
         self.found = matrix @ np.eye(n_cells)[self.labels]
 
     def sums(self, rows: Int[np.ndarray, " rows"] | slice) -> Float[np.ndarray, "rows cells"]:
-        """Sum of the dissimilarities from some of the points to every cell."""
+        """Return the sum of the dissimilarities from some of the points to every cell."""
         return np.array(self.found[rows])
 
     def within(self) -> Float[np.ndarray, " cells"]:
-        """Sum over the pairs of each cell."""
+        """Return the sum over the pairs of each cell."""
         own = self.found[np.arange(len(self.labels)), self.labels]
         return np.asarray(np.bincount(self.labels, own, minlength=len(self.size)) / 2)
 
@@ -130,7 +130,7 @@ class MatrixSums:
 def _grouped(
     x: Float[np.ndarray, "rows features"], cells: Int[np.ndarray, " rows"], n_cells: int
 ) -> Float[np.ndarray, "cells features"]:
-    """Sum of the rows of each cell."""
+    """Return the sum of the rows of each cell."""
     found, eye = np.zeros((n_cells, x.shape[1])), np.eye(n_cells)
     for at in range(0, len(x), _BLOCK):
         found += eye[cells[at : at + _BLOCK]].T @ x[at : at + _BLOCK]
@@ -141,7 +141,7 @@ def cell_sums(
     x: Float[np.ndarray, "points columns"], labels: Int[np.ndarray, " points"], n_cells: int,
     metric: Metric,
 ) -> RowSums | MatrixSums:  # fmt: skip
-    """Sums for rows, or for a matrix of dissimilarities where the metric is precomputed."""
+    """Return the sums of rows, or of a matrix of dissimilarities if the metric is precomputed."""
     if metric == "sqeuclidean":
         return RowSums(x, labels, n_cells)
     return MatrixSums(between(x, x, metric), labels, n_cells)
@@ -150,7 +150,7 @@ def cell_sums(
 def between(
     x: Float[np.ndarray, "rows columns"], other: Float[np.ndarray, "others columns"], metric: Metric
 ) -> Float[np.ndarray, "rows others"]:
-    """Dissimilarities between rows; a precomputed matrix is returned as it is."""
+    """Return the dissimilarities between rows; a precomputed matrix is returned as it is."""
     if metric == "precomputed":
         return x
     if metric == "sqeuclidean":
@@ -214,7 +214,7 @@ def check_dissimilarities(matrix: Float[np.ndarray, "points columns"]) -> None:
 
 
 def check_points(x: Float[np.ndarray, "points columns"], metric: object) -> None:
-    """Raise ValueError unless the metric is known, and x a matrix that it can judge."""
+    """Raise ValueError unless the metric is known, and x is a matrix that fits it."""
     check_metric(metric)
     if x.ndim != 2:
         raise ValueError(f"x must be a matrix, got shape={x.shape}")

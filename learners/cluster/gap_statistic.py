@@ -25,12 +25,12 @@ N_REFERENCES = 20  # draws without clusters
 N_SPLITS = 3  # halves for prediction strength
 N_INIT = 3
 STRENGTH = 0.8  # least prediction strength of clusters, Tibshirani and Walther (2005)
-_SHARE = 0.99  # of the dissimilarities' positive spectrum in the coordinates of the reference
+_SHARE = 0.99  # share of the positive spectrum that the coordinates of the reference keep
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What speaks for a number of clusters.
+    """The evidence for a number of clusters.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class Evidence:
         Mean logarithm of that risk on data without clusters, minus its own; standard error.
     strength
         Share of the pairs of a cluster of one half that the partition of the other half joins, least
-        over clusters, mean over splits; NaN where it was not asked for.
+        over clusters, mean over splits; NaN if it was not computed.
     """
 
     n_clusters: int
@@ -84,9 +84,9 @@ def cluster_number(
     Parameters
     ----------
     x, metric
-        As for `clustering_risk`; of more than 5000 points, 5000 are drawn.
+        As for `clustering_risk`; with more than 5000 points, 5000 are drawn.
     k_max
-        Largest number tried, at least 2; no more than half of the points are.
+        Largest number tried, at least 2; numbers above half of the points are not tried.
     method
         "gap": the least number whose gap is within a standard error of the largest. "slope": one where
         no gap exceeds that of 1 by a standard error, else the least penalized risk, with twice the slope
@@ -99,7 +99,7 @@ def cluster_number(
     ------
     ValueError
         If k_max is below 2, there are fewer than 4 points, or they are not finite, the method is not one of
-        the three, or metric and matrix are not as `clustering_risk` wants them.
+        the three, or metric or matrix breaks the conditions of `clustering_risk`.
 
     Notes
     -----
@@ -107,7 +107,7 @@ def cluster_number(
     Hastie's variant b); for dissimilarities, of the coordinates that classical scaling gives them as
     squared distances. Neither rule finds *the* number of clusters: the risk falls to 0 as cells are
     added, and what counts as a cluster is decided by the reference. On Gaussian mixtures five standard
-    deviations apart the gap was right less often where cells differed in size, and the slope cannot say
+    deviations apart the gap was right less often where cells differed in size, and the slope cannot find
     that there is none (`benchmarks/learners/clustering.py` prints how often).
 
     **Cost.** 21 partitions for each number, of 5000 points at most.
@@ -159,7 +159,7 @@ def _risks(
     x: Float[np.ndarray, "points columns"], numbers: Sequence[int], metric: Metric,
     rng: np.random.Generator,
 ) -> Float[np.ndarray, " numbers"]:  # fmt: skip
-    """Least normalized risk for each number, never higher than for fewer; tiny rather than 0."""
+    """Return the least normalized risk for each number, never higher than for fewer; tiny rather than 0."""
     found = [
         learn_partition(x, k, metric=metric, n_init=N_INIT, rng=rng).objective for k in numbers
     ]
@@ -176,12 +176,12 @@ class _Box:
     high: Float[np.ndarray, " components"]
 
     def drawn(self, n: int, rng: np.random.Generator) -> Float[np.ndarray, "points features"]:
-        """Rows uniform on the box."""
+        """Draw rows uniformly from the box."""
         return np.asarray(rng.uniform(self.low, self.high, (n, len(self.low))) @ self.axes)
 
 
 def _box(x: Float[np.ndarray, "points columns"], metric: Metric) -> _Box:
-    """The box of rows, or of the coordinates that classical scaling finds for squared distances."""
+    """Return the box of rows, or of the coordinates that classical scaling finds for squared distances."""
     if metric == "sqeuclidean":
         centred = x - x.mean(axis=0)
         axes = np.linalg.eigh(centred.T @ centred)[1].T
@@ -199,7 +199,7 @@ def _box(x: Float[np.ndarray, "points columns"], metric: Metric) -> _Box:
 def _strength(
     x: Float[np.ndarray, "points columns"], k: int, metric: Metric, rng: np.random.Generator
 ) -> float:
-    """Mean over splits of the least share of a cluster's pairs that the other half's rule joins."""
+    """Return the mean over splits of the least share of a cluster's pairs that the other half joins."""
     if k == 1:
         return 1.0
     found = []
@@ -221,7 +221,7 @@ def _strength(
 
 
 def _joined(labels: Int[np.ndarray, " points"], other: Int[np.ndarray, " points"], k: int) -> float:
-    """Least share, over the clusters of `labels`, of pairs that `other` joins too; 0 of fewer than k."""
+    """Return the least share, over clusters of `labels`, of pairs that `other` joins; 0 of fewer than k."""
     table = np.zeros((k, k))
     np.add.at(table, (labels, other), 1)
     size = table.sum(axis=1)

@@ -26,9 +26,9 @@ __all__ = ["Partition", "learn_partition", "refine_partition"]
 
 MAX_SWEEPS = 100
 SAMPLE = 10_000  # rows on which starts compete where there are more than twice as many
-FEW = 1e-4  # share of the rows: fewer moves in a sweep over more rows than SAMPLE end it
-BLOCKS = 2  # a sweep's, or more: sums are brought up to date after each
-BLOCK_ROWS = 2048  # at most: what stays in the cache
+FEW = 1e-4  # share of the rows: in many rows, a sweep with fewer moves is the last
+BLOCKS = 2  # at least in a sweep; sums are updated after each
+BLOCK_ROWS = 2048  # at most in a block, so that it stays in the cache
 _LEAST_GAIN = 1e-10  # as a share of the sum: below that a move is rounding
 
 
@@ -45,7 +45,7 @@ class Partition:
     n_sweeps
         Passes over the points, of the best start.
     converged
-        True where no point, or of many rows less than one in 10,000, wanted to move at the end.
+        True if no point moved in the last sweep; of many rows, fewer than one in 10,000.
     """
 
     labels: Int[np.ndarray, " points"]
@@ -59,10 +59,10 @@ class Partition:
     kind: Objective
 
     def assign(self, x: Float[np.ndarray, "rows columns"]) -> Int[np.ndarray, " rows"]:
-        """Cell of least total dissimilarity ("pairwise"), or of least mean beyond half of the cell's own.
+        """Return the cell of least dissimilarity: the total ("pairwise"), or the mean less half the cell's.
 
-        For squared Euclidean distances the second is the nearest mean. Of a precomputed metric the columns
-        are the points of the training.
+        For squared Euclidean distances the second is the cell of the nearest mean. With a precomputed metric
+        the columns are the training points.
         """
         found = np.empty(len(x), dtype=np.intp)
         for rows in _blocks(len(x), 1):
@@ -70,7 +70,7 @@ class Partition:
         return found
 
     def costs(self, x: Float[np.ndarray, "rows columns"]) -> Float[np.ndarray, "rows cells"]:
-        """Return what each cell costs each row, infinity where it is empty: `assign` takes the least."""
+        """Return the cost of each cell for each row, infinite for an empty one; `assign` takes the least."""
         if isinstance(self.cells, RowSums):
             sums = self.cells.sums_to(x - self.centre)
         else:
@@ -98,12 +98,12 @@ def learn_partition(
 
     Notes
     -----
-    A sweep offers points, a block at a time, their best other cell; what a block's moves do together is
-    computed exactly, and where they do not lower the risk they are halved until they do. One move alone
-    always does, so the risk falls with every accepted block and the search ends. Starts are seeded as
-    k-means++ is. Of more than 20,000 rows, starts compete on 10,000 drawn from them; the best then
+    A sweep offers points, a block at a time, their best other cell. The joint effect of a block's moves is
+    computed exactly, and their number is halved until they lower the risk. One move alone always
+    does, so the risk falls with every accepted block and the search ends. Starts are seeded as in
+    k-means++. Of more than 20,000 rows, starts compete on 10,000 drawn from them; the best then
     assigns all rows and sweeps go over them until fewer than one in 10,000 moves. For a function of rows
-    and more than 5000 of them, 5000 drawn rows stand for the rest and the others are assigned by the
+    and more than 5000 of them, 5000 drawn rows are partitioned and the others are assigned by the
     rule.
 
     **Guarantees.** The same generator gives the same partition; the risk is no higher than that of any of
@@ -122,7 +122,7 @@ def learn_partition(
 
 
 def refine_partition(start: Partition, x: Float[np.ndarray, "points columns"]) -> Partition:
-    """Let a rule of squared Euclidean distances assign rows, and move them until few want to."""
+    """Assign rows by a rule of squared Euclidean distances, and move them until few moves are left."""
     labels = start.assign(x)
     return _swept(x, labels, len(start.cells.size), start.metric, start.kind)
 
@@ -149,7 +149,7 @@ def _competed(
 
 
 def _of(labels: Int[np.ndarray, " points"], learned: Partition) -> Partition:
-    """The same rule with the labels that it gives to more points."""
+    """Return the same rule, with the labels that it gives to more points."""
     return Partition(
         labels, learned.objective, learned.n_sweeps, learned.converged, learned.cells,
         learned.references, learned.centre, learned.metric, learned.kind,
@@ -159,7 +159,7 @@ def _of(labels: Int[np.ndarray, " points"], learned: Partition) -> Partition:
 def _seeded(
     x: Float[np.ndarray, "points columns"], n_cells: int, metric: Metric, rng: np.random.Generator
 ) -> Int[np.ndarray, " points"]:
-    """Nearest of points drawn one after another, each in proportion to its distance from those before."""
+    """Return the nearest seed of each point; seeds are drawn in proportion to distance from earlier ones."""
 
     def column(i: int) -> Float[np.ndarray, " points"]:
         return np.array(x[:, i] if metric == "precomputed" else np.square(x - x[i]).sum(axis=1))
@@ -178,7 +178,7 @@ def _swept(
     x: Float[np.ndarray, "points columns"], labels: Int[np.ndarray, " points"], n_cells: int,
     metric: Metric, objective: Objective,
 ) -> Partition:  # fmt: skip
-    """Move points from one start until none wants to."""
+    """Move points from one start until no move lowers the objective."""
     centre = x.mean(axis=0) if metric == "sqeuclidean" else np.zeros(x.shape[1])
     cells = cell_sums(x - centre if metric == "sqeuclidean" else x, labels, n_cells, metric)
     sweeps, moved = _move_points(cells, objective)
@@ -193,7 +193,7 @@ def _swept(
 
 
 def _move_points(cells: RowSums | MatrixSums, objective: Objective) -> tuple[int, int]:
-    """Move points until none wants to; return the sweeps and the moves of the last."""
+    """Move points until no move lowers the objective; return the sweeps, and the moves of the last."""
     n, sweep, moved = len(cells.labels), 0, 0
     enough = FEW * n if n > 2 * SAMPLE else 1
     now = _objective(cells, objective)
@@ -206,7 +206,7 @@ def _move_points(cells: RowSums | MatrixSums, objective: Objective) -> tuple[int
                 moved += kept
                 if kept == len(wanting):
                     break
-                # the rest of the block is asked again, at the sums as they are now
+                # moves of the rest of the block are computed anew, from the present sums
                 rest = np.arange(wanting[kept - 1] + 1 if kept else wanting[0] + 1, rows.stop)
                 wanting, to = _wanted(cells, rest, objective, now)
         if moved < enough:
@@ -224,7 +224,7 @@ def _wanted(
     cells: RowSums | MatrixSums, rows: slice | Int[np.ndarray, " rows"], objective: Objective,
     now: float,
 ) -> tuple[Int[np.ndarray, " movers"], Int[np.ndarray, " movers"]]:  # fmt: skip
-    """Rows whose move, alone, lowers the objective, and where to."""
+    """Return the rows whose move, alone, lowers the objective, and their new cells."""
     index = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
     sums = cells.sums(rows)
     here, places = cells.labels[index], np.arange(len(index))
@@ -265,7 +265,7 @@ def _moved(
 
 
 def _objective(cells: RowSums | MatrixSums, objective: Objective) -> float:
-    """Sum over the pairs of each cell, divided by its size where normalized."""
+    """Return the sum over the pairs of each cell, divided by its size if normalized."""
     within = cells.within()
     return float((within if objective == "pairwise" else within / np.maximum(cells.size, 1)).sum())
 

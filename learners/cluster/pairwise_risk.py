@@ -180,20 +180,20 @@ class PairwiseRiskClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         return self._partition.assign(validate_data(self, X, dtype=np.float64, reset=False))
 
     def _is_streamed(self, n: int) -> bool:
-        """Whether starts compete on a sample of the rows."""
+        """Return whether starts compete on a sample of the rows."""
         return self.metric == "sqeuclidean" and n > 2 * SAMPLE
 
     def _rows(
         self, x: Float[np.ndarray, "points columns"], rows: Int[np.ndarray, " rows"],
         to: Int[np.ndarray, " others"],
     ) -> Float[np.ndarray, "rows _"]:  # fmt: skip
-        """Some rows, of a matrix with some of its columns."""
+        """Return some rows; of a precomputed matrix, with some of its columns."""
         return np.asarray(x[np.ix_(rows, to)] if self.metric == "precomputed" else x[rows])
 
     def _risk_of_training(
         self, x: Float[np.ndarray, "points columns"], partition: Partition, rng: np.random.Generator
     ) -> None:
-        """Measure the risk on the rows of the training if asked to; NaN if too few were left out."""
+        """Measure the risk on the training rows if `holdout` is 0; it is NaN if too few were left out."""
         self.risk_, self.risk_interval_ = math.nan, (math.nan, math.nan)
         if self.holdout == 0 and len(x) >= 3:
             risk = self._risk(x, partition.labels, rng)
@@ -223,7 +223,7 @@ class PairwiseRiskClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         return chosen.n_clusters
 
     def _forget_choice(self) -> None:
-        """Leave nothing of how an earlier fit came to its number of clusters."""
+        """Delete the tables by which an earlier fit chose its number of clusters."""
         for name in ("penalized_risk_", "selection_table_"):
             self.__dict__.pop(name, None)
 

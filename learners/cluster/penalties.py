@@ -37,7 +37,7 @@ class PenalizedRisk:
     complexity
         Rademacher complexity, over partitions or over cells.
     penalty
-        By :func:`penalty`.
+        The :func:`penalty` of that complexity.
     """
 
     n_clusters: int
@@ -54,15 +54,15 @@ def penalty(
     bound: float,
     over: Literal["partitions", "cells"],
 ) -> float:
-    """Equation 14, with its units and its proof mended.
+    """Return the penalty of equation 14, with its units and its proof corrected.
 
-    With K clusters, B the bound of the dissimilarity and A the complexity: 3 A + 27 B K ln K / n + 2 B
-    sqrt(ln K / n) over cells, where A counts K times, and the same with A once and ln K in place of K ln
-    K over partitions.
+    Let there be K clusters, B the bound of the dissimilarity and A the complexity. Over cells the penalty is
+    3 K A + 27 B K ln K / n + 2 B sqrt(ln K / n); over partitions it has A in place of K A, and ln K in place
+    of K ln K.
 
     Notes
     -----
-    As printed the last term is sqrt(2 B ln K / n), whose unit is the square root of the dissimilarity's;
+    In print the last term is sqrt(2 B ln K / n), whose unit is the square root of the dissimilarity's;
     the proof needs exp(-n t^2 / 2 B^2) = K^-2. One cell at most holds both points of a pair, so that the
     kernel of a whole partition is within [0, B] already: the supremum may run over partitions, and no
     term needs K.
@@ -90,12 +90,12 @@ def rademacher_complexity(
     over: Literal["partitions", "cells"],
     rng: np.random.Generator,
 ) -> float:
-    """Mean largest correlation of a dictionary's kernels with random signs.
+    """Return the mean largest correlation of a dictionary's kernels with random signs.
 
     Parameters
     ----------
     dissimilarity
-        Of pairs of points of which no two share one.
+        Dissimilarity of each pair; no point is in two pairs.
     left, right
         Cells of the two points of each pair, for each partition of the dictionary.
     over
@@ -139,14 +139,14 @@ def penalized_risks(
     over: Literal["partitions", "cells"] = "partitions",
     rng: np.random.Generator,
 ) -> tuple[PenalizedRisk, ...]:
-    """Pairwise risk, complexity and penalty of each number of clusters from 1.
+    """Return the pairwise risk, complexity and penalty of each number of clusters from 1.
 
     Parameters
     ----------
     x, metric
         As for `clustering_risk`.
     k_max
-        Largest number tried, at least 1; no more than half of the points are.
+        Largest number tried, at least 1; numbers above half of the points are not tried.
     bound
         Largest dissimilarity that can occur; by default the largest among the pairs that are compared
         here, and then the penalty guarantees nothing.
@@ -158,8 +158,8 @@ def penalized_risks(
     Raises
     ------
     ValueError
-        If k_max is below 1, there are fewer than 4 points, or they are not finite, metric and matrix are not
-        as `clustering_risk` wants them, `over` is neither, or a dissimilarity exceeds the bound.
+        If k_max is below 1, there are fewer than 4 points, or they are not finite, metric or matrix breaks
+        the conditions of `clustering_risk`, `over` is neither, or a dissimilarity exceeds the bound.
 
     Notes
     -----

@@ -36,7 +36,7 @@ class ClusteringRisk:
     value
         The estimated risk, in units of the dissimilarity.
     standard_error
-        Of `value`, for a partition that was fixed before.
+        Standard error of `value`, for a partition that was fixed before.
     low, high
         Interval of the risk.
     n_pairs
@@ -78,7 +78,7 @@ def clustering_risk(
     objective
         "pairwise" or "normalized".
     level
-        Of the interval, in (0, 1).
+        Confidence of the interval, in (0, 1).
     max_pairs
         Pairs to sample where not all are evaluated; all pairs by default.
     rng
@@ -129,7 +129,7 @@ def estimated_risk(
     x: Float[np.ndarray, "points columns"], labels: Int[np.ndarray, " points"], metric: Metric,
     objective: Objective, level: float, max_pairs: int | None, rng: np.random.Generator | None,
 ) -> ClusteringRisk:  # fmt: skip
-    """Return `clustering_risk` of arguments that were checked: a part of a matrix, say, of which all was."""
+    """Return `clustering_risk` of arguments that are already checked, such as a part of a checked matrix."""
     size = np.bincount(labels)
     if max_pairs is None:
         mean = _complete(x, labels, len(size), metric)
@@ -152,7 +152,7 @@ def _weights(
     labels: Int[np.ndarray, " drawn"], mean: Float[np.ndarray, " drawn"],
     size: Int[np.ndarray, " cells"], objective: Objective,
 ) -> tuple[Float[np.ndarray, " drawn"], Float[np.ndarray, " drawn"]]:  # fmt: skip
-    """Weight of each point's mean in the risk, and what its cell takes off its influence.
+    """Return the weight of each point's mean in the risk, and the part that its cell takes off its influence.
 
     The influence of a point on the normalized risk is e - mu / 2, with mu the mean of its cell: it
     adds a pair for each other point, and makes its cell larger.
@@ -168,7 +168,7 @@ def _complete(
     x: Float[np.ndarray, "points columns"], labels: Int[np.ndarray, " points"], n_cells: int,
     metric: Metric,
 ) -> Float[np.ndarray, " points"]:  # fmt: skip
-    """Mean dissimilarity of each point from the others of its cell, 0 where there are none."""
+    """Return each point's mean dissimilarity from the others of its cell, 0 where there are none."""
     if metric == "sqeuclidean":
         centred = x - x.mean(axis=0)
         size = np.bincount(labels, minlength=n_cells)
@@ -188,7 +188,7 @@ def _sampled(
 ) -> tuple[
     Int[np.ndarray, " drawn"], Float[np.ndarray, " drawn"], Float[np.ndarray, " drawn"]
 ]:  # fmt: skip
-    """Points drawn, and the dissimilarity of each from two others of its cell, different if there are two."""
+    """Return drawn points, and two dissimilarities of each from others of its cell, different if possible."""
     if rng is None:
         raise ValueError("rng must be given with max_pairs: it draws the pairs")
     if not max_pairs >= 4:
@@ -214,7 +214,7 @@ def _pairs(
     x: Float[np.ndarray, "points columns"], left: Int[np.ndarray, " drawn"],
     right: Int[np.ndarray, " drawn"], metric: Metric,
 ) -> Float[np.ndarray, " drawn"]:  # fmt: skip
-    """Dissimilarity of each pair."""
+    """Return the dissimilarity of each pair."""
     if metric == "precomputed":
         return np.asarray(x[left, right])
     if metric == "sqeuclidean":

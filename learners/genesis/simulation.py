@@ -47,8 +47,8 @@ class Simulation:
     rng
         Source of randomness; one number is drawn, and everything random is a function of it and of paths.
     read
-        Returns the text of a script that another one includes; None where nothing may be included but
-        the scripts that come with the package (:data:`learners.genesis.LIBRARY`).
+        Returns the text of a script that another one includes. With None only the scripts that come with
+        the package can be included (:data:`learners.genesis.LIBRARY`).
     max_statements
         Statements that all scripts together may execute, and iterations of their loops.
 
@@ -330,7 +330,7 @@ class Simulation:
         self._world = None
 
     def graphs(self) -> list[tuple[Selection, str, int]]:
-        """Return what is recorded: of what, which field, and every how many steps."""
+        """Return all that is recorded: selection, field, and steps from one value to the next."""
         return [(one.selection, one.field, one.every) for one in self._graphs]
 
     def data(self, path: str, field: str) -> Trace:
@@ -436,7 +436,7 @@ class Simulation:
         Raises
         ------
         ScriptError
-            With the file, the line, and what must be otherwise.
+            With the file, the line, and what must be changed.
         """
         self._interpreter.run(text, name)
 
@@ -447,8 +447,8 @@ class Simulation:
     def save(self) -> str:
         """Return a script that makes this simulation anew: elements, fields, messages, graphs, forms.
 
-        Functions and variables are in it, but for variables that hold the field of several rows; what has
-        happened since time 0 is not.
+        It holds functions and variables, except variables with the field of several rows, and nothing that
+        has happened since time 0.
         """
         from learners.genesis.script import saved_script  # the writer, for this method only
 

@@ -70,7 +70,7 @@ class Form:
         Raises
         ------
         ValueError
-            If the kind is none of dialog, toggle, button.
+            If the kind is not dialog, toggle or button.
         """
         if kind not in KINDS:
             raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")

@@ -10,13 +10,13 @@ error. `thresholdout_advice` and `largest_budget` set it up from public numbers.
 >>> round(agreeing_holdout_bound(answer, gate, n=10_000, level=0.95).value, 4)
 0.1462
 
-Where every month brings fresh records, each is asked once: `judge_pooled` adds up such counts.
+If every month brings fresh records, each is used once: `judge_pooled` adds up such counts.
 
 `CandidateGate` judges candidates that others choose, such as prompts, by their scores on two sets.
 `MetricGate` asks for the area under the ROC curve (`Auc`) in place of a mean. `CertifiedHoldout` is not
 private, and its bounds are narrower at most sizes; `holdout_widths` compares the kinds.
 
-For comparison, with no run behind it: the Ladder (`climb`, `best_step`, `ladder_error`).
+For comparison alone, unused by runs: the Ladder (`climb`, `best_step`, `ladder_error`).
 """
 
 from learners.holdout.candidate_gate import CandidateAnswer, CandidateGate, candidate_price

@@ -29,7 +29,7 @@ __all__ = ["CandidateAnswer", "CandidateGate", "candidate_price"]
 STATUSES = ("agrees", "overfit", "exhausted")
 ROUNDED = 1e-9  # taken off a limit: far above the rounding errors of its formula
 MAX_TILT = 50.0  # per example: beyond it a limit is 1 or not any better
-TILTED = 0.5  # noise scale that a bound hardly feels, as a share of 1 / its tilt
+TILTED = 0.5  # noise scale that hardly moves a bound, as a share of 1 / its tilt
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class CandidateAnswer:
 
 @dataclass(frozen=True, slots=True)
 class CandidateGate:
-    """Say of each candidate whether its development score holds, and what score can be reported.
+    """Answer for each candidate whether its development score holds, and which score can be reported.
 
     For a development score d of m examples, and a holdout mean E_h of n examples:
 
@@ -114,11 +114,11 @@ class CandidateGate:
     level
         Confidence in all limits together, in (0, 1).
     tolerance
-        By how much a reported score may exceed the true one, in [0, 1).
+        Largest excess of a reported score over the true one, in [0, 1).
     deviations
         Standard deviations by which a development score may exceed the holdout's, in (0, 100].
     holdout
-        Digests by which the caller knows the holdout again; they are part of the gate's identity.
+        Digests by which the caller recognises the holdout; they are part of the gate's identity.
 
     Raises
     ------
@@ -137,8 +137,8 @@ class CandidateGate:
     value exceeds it by more than `tolerance`, for candidates chosen adaptively from the answers; the limit
     depends on the answers, never on the exact mean; questions without one score per example raise before
     the state changes, and no other question raises because of its values; the refutations left fall by
-    one with each overfit answer and never otherwise; after they are used up no answer depends on
-    the holdout, and so where another gate was asked about the same rows; the price is paid once.
+    one with each overfit answer and never otherwise; no answer depends on the holdout once they are used
+    up, or if another gate was asked about the same rows; the price is paid once.
     *Proof.* Answers are known from the statuses and the k of overfit ones. So the i-th candidate is one of
     those that belong to a set of j < B overfit places among the first i - 1 and to their k: C(i - 1, j)
     sets, and over i <= N these add up to C(N, j + 1). Give each of these candidates the share of
@@ -147,7 +147,7 @@ class CandidateGate:
     gamma + eta >= c) <= exp(-t c) (1 + p (e^(t / n) - 1))^n G(t), where G is the noise's moment generating
     function: a score in [0, 1] has a smaller one than a coin of its mean. This is at most its share
     for all p <= L = (exp((t c + ln share - ln G(t)) / n) - 1) / (e^(t / n) - 1), and L falls with c.
-    A union over all of them ends it: nothing is asked of the noise but its law, nor of the analyst.
+    A union over all of them completes the proof: it needs the noise's law alone, and nothing of the analyst.
     **Privacy.** Unit: the query's, which must be one example. In steps of 1 / (STEPS n), E_h rounded down
     is a whole number, and so is all noise. A replaced example moves E_h by at most STEPS steps. gamma is
     drawn once. Take the gamma that is larger by STEPS, and for each overfit answer the eta that keeps E_h +
@@ -232,7 +232,7 @@ class CandidateGate:
     def answer(
         self, state: Json, question: Question, noise: Noise, history: History
     ) -> tuple[Json, Json]:
-        """Next state and public answer; only the ledger calls this."""
+        """Return the next state and the public answer; only the ledger calls this."""
         n, grades = state["n"], state["grades"]
         train = check_question(question, n, "holdout")
         claim, step = self.first_claim(train, n_train=_train_size(question), n=n)
@@ -285,7 +285,7 @@ class CandidateGate:
         return math.log(1 - self.level) - math.log(ways * math.prod(k * (k + 1) for k in grades))
 
     def limit(self, claim: float, *, log_share: float, n: int) -> float:
-        """Return L, a true score whose E_h + gamma + eta reaches a claim with this chance at most.
+        """Return L, a true score whose E_h + gamma + eta reaches a claim with at most this probability.
 
         Any tilt gives a valid limit; the best one is searched for.
         """
@@ -309,7 +309,7 @@ class CandidateGate:
     def _public(
         self, state: Json, status: str, value: float | None, limit: float, history: History
     ) -> Json:
-        """Return what may be shown: all but the secret offset."""
+        """Return the public part of the state: all but the secret offset."""
         refuted = len(state["grades"])
         return {
             "status": status,
@@ -330,7 +330,7 @@ def candidate_price(n: int, *, n_candidates: int, refutations: int, level: float
     n
         Examples of the holdout, >= 1.
     n_candidates, refutations, level
-        As of the gate.
+        As for `CandidateGate`.
 
     Returns
     -------
@@ -384,7 +384,7 @@ def _steps_down(value: np.ndarray) -> int:
 
 
 def _log_moment(tilt: float, scale: float) -> float:
-    """Ln E exp(tilt z) of a discrete Laplace variable, tilt < 1 / scale."""
+    """Return ln E exp(tilt z) of a discrete Laplace variable, tilt < 1 / scale."""
     rate = 1 / scale
     return 2 * math.log(-math.expm1(-rate)) - sum(
         math.log(-math.expm1(sign * tilt - rate)) for sign in (1, -1)

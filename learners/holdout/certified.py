@@ -81,7 +81,7 @@ class CertifiedHoldout:
     else the fold's mean, rounded to the grid ("overfit"). After `per_fold` overfit answers the next fold
     is in use. One fold with a large `per_fold` is the description-length argument; many folds with
     `per_fold` 1 are a fresh holdout after each refutation. Each answer carries one bound, for the folds and
-    answers as they were fixed beforehand; which numbers make it narrow, `holdout_widths` says.
+    answers as they were fixed beforehand; `holdout_widths` shows which numbers make it narrow.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class CertifiedHoldout:
 
     **Guarantees.** With probability >= `level` every bound holds, for questions chosen adaptively from the
     answers and bounds; the bound depends on the answer, never on the exact mean; no loss is refused for
-    its value, which would be an answer that nobody counts: it is clamped to [0, 1], and NaN counts as 0;
+    its value, since a refusal is an answer that no bound counts: it is clamped to [0, 1], NaN counts as 0;
     after `n_folds * per_fold` overfit answers every answer is "exhausted".
     *Proof.* Questions to a fold depend on other folds, which are independent of it, and on its own answers
     alone. With j of the earlier i - 1 overfit, each one of v = floor(1 / grid + 1 / 2) + 1 values, the

@@ -57,15 +57,15 @@ def agreeing_holdout_bound(
     Notes
     -----
     **Guarantees.** On one path of questions that all agree, all these bounds hold at once with
-    probability >= `level`, however questions and gates were chosen by what does not depend on these rows
-    but for the gates' own answers.
+    probability >= `level`, however questions and gates were chosen, if the choice depends on these rows
+    through the gates' own answers alone.
 
     *Proof.* An agreeing answer returns the training mean, which does not depend on the holdout, and a
     repeated name has an answer that is known. So the gates and questions along the path on which
     every answer agrees are fixed before the holdout is drawn, and may be treated as non-adaptive.
     Give the j-th question the share beta = (1 - level) / (j (j + 1)); the shares add up to at most 1
     - level. Half of it pays for Chernoff's inequality, n kl(1 - E_h || 1 - E_P) <= ln(2 / beta)
-    unless E_h <= E_P; half for the gate's noise, gamma + eta <= u. Agreement says E_h >= E_t -
+    unless E_h <= E_P; half for the gate's noise, gamma + eta <= u. Agreement implies E_h >= E_t -
     threshold - gamma - eta. So 1 - E_P is at most the largest rate within ln(2 / beta) / n, in kl, of
     1 - E_t + threshold + u. Where subjects have several records, n / rows takes the place of n in Chernoff's
     inequality, as in `upper_limit_at`.
@@ -109,7 +109,7 @@ def _check(n: int, level: float, rows: int) -> None:
 def noise_tail(sigma: float, probability: float, n: int) -> float:
     """Return a u with P(gamma + eta > u) <= probability, for the noise of a comparison of n records.
 
-    Of Laplace variables of scales b < a, 2 sigma and 4 sigma, the sum exceeds u >= 0 with probability
+    The sum of Laplace variables of scales b < a, 2 sigma and 4 sigma, exceeds u >= 0 with probability
     (a^2 exp(-u/a) - b^2 exp(-u/b)) / (2 (a^2 - b^2)). A discrete one of the same scale is less than one
     step larger, in law: P(z > x) <= q^x / (1 + q) <= P(Lap > x - 1), q = exp(-1 / scale).
 
@@ -159,18 +159,18 @@ def private_holdout_bound(
     Notes
     -----
     **Guarantees.** All answers of all gates with these rows are covered at once with probability >=
-    `level`, however questions and gates were chosen by what does not depend on these rows but for the
-    gates' own answers.
+    `level`, however questions and gates were chosen, if the choice depends on these rows through the
+    gates' own answers alone.
     *Proof.* Let delta = 1 - level, v = 1 / (g (g + 1)) for the g-th gate and w = 1 / (i (i + 1)) for the
     i-th question to any of them. (1) It is chosen by their earlier answers, and along these the prices
     add up to `answer.epsilon`. For a fixed question kl(E_h || E_P) > c and E_h > E_P with probability at
     most exp(-n c); by `log_transfer`, whose proof fixes the answers and hence their price, the chosen
-    one does with probability delta w / 2 at the tail taken. (2) An agreeing answer says E_h >= E_t -
+    one does with probability delta w / 2 at the tail taken. (2) An agreeing answer implies E_h >= E_t -
     threshold - gamma - eta; one of the gate's `budget` offsets gamma and the i-th eta exceed the u taken
-    with probability at most delta w v / (4 budget) for each pair. (3) An overfit answer says E_h >=
+    with probability at most delta w v / (4 budget) for each pair. (3) An overfit answer implies E_h >=
     value - xi, also after clamping; one of the gate's `budget` draws xi exceeds the x taken with
     probability delta v / (4 budget). The sum is at most delta. Records that joined later, or whose
-    labels changed, change nothing: a record is all that it ever was, and one that is replaced moves
+    labels changed, change nothing: a record is all its versions together, and replacing it moves
     each earlier gate's mean by one record's share. Where subjects have several records, (1) has subjects in
     place of records, n at most, and n / rows in place of n in Chernoff's inequality, as in `upper_limit_at`.
 

@@ -49,8 +49,8 @@ def climb(best: float | None, loss: Float[np.ndarray, " records"], *, step: floa
     least mean loss on the holdout of all models so far.
     *Proof.* A model that moves it is rounded by half a step at most, and moves it by a step at least; a
     model that does not move it has a mean loss of at least `best` less one step.
-    The leaderboard is not differentially private. No loss is refused for its value: what is refused would
-    be learnt beside the leaderboard, and `ladder_error` does not count it.
+    The leaderboard is not differentially private. No loss is refused for its value: a refusal would reveal
+    more than the leaderboard, and `ladder_error` does not count it.
 
     References
     ----------
@@ -73,7 +73,7 @@ def climb(best: float | None, loss: Float[np.ndarray, " records"], *, step: floa
 
 
 def ladder_error(step: float, *, n: int | np.integer, n_models: int, level: float) -> float:
-    """Distance of the leaderboard from the least true loss of the models so far.
+    """Return a bound on the leaderboard's distance from the least true loss of the models so far.
 
     With M = floor(1 / step + 1 / 2) + 1 values and k models:
 
@@ -93,7 +93,7 @@ def ladder_error(step: float, *, n: int | np.integer, n_models: int, level: floa
     Returns
     -------
     float
-        It holds at every moment up to the k-th model, at once.
+        The bound; it holds at every moment up to the k-th model, at once.
 
     Raises
     ------

@@ -185,7 +185,7 @@ class MetricGate:
     def answer(
         self, state: Json, question: Question, noise: Noise, history: History
     ) -> tuple[Json, Json]:
-        """Next state and public answer; only the ledger calls this."""
+        """Return the next state and the public answer; only the ledger calls this."""
         train = check_question(question, state["n"], "score", "positive")
         value = self.metric.exact_value(question.value["score"], question.value["positive"])
         return self.gate.compare(state, train, math.floor(value * GRID), noise, history)

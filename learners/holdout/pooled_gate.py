@@ -1,8 +1,8 @@
 """A gate that asks each record once: noisy counts of right answers from several months, pooled.
 
-The reusable holdout answers many questions about the same records, and pays for each refutation. Where every
-month brings fresh holdout records, a model is asked about once, and no record twice, counts with a little
-noise tell more: they are cheaper by an order, cannot be overfitted by asking, and add up over months.
+The reusable holdout answers many questions about the same records, and pays for each refutation. If every
+month brings fresh holdout records, and each record is used for one question, counts with a little noise are
+better: they are cheaper by an order of magnitude, cannot be overfitted, and add up over months.
 
 >>> train = ScoreCounts(right=(180, 183), n=(213, 213), variance=8.0)
 >>> judge_pooled(train, ScoreCounts(right=(55, 51), n=(67, 67), variance=0.1)).status
@@ -19,7 +19,7 @@ __all__ = ["PooledVerdict", "ScoreCounts", "judge_pooled", "planned_power", "poo
 
 PASSES = 2.8  # deviations: 997 times in 1,000 without a gap, 98 in 100 with a gap of .75 deviations
 REFUTES = 1.65  # deviations that a gap of the tolerance is above the threshold where data are many
-SMOOTHING = 2.0  # right and wrong answers added to the share that settles the deviation
+SMOOTHING = 2.0  # right and wrong answers added to the share that determines the deviation
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class ScoreCounts:
 
 @dataclass(frozen=True, slots=True)
 class PooledVerdict:
-    """What the months say together.
+    """The verdict over all months.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class PooledVerdict:
 def judge_pooled(
     train: ScoreCounts, holdout: ScoreCounts, *, tolerance: float = 0.1
 ) -> PooledVerdict:
-    """Say whether models do better on tasks that they learnt from than on fresh ones, month by month.
+    """Judge whether models do better on tasks that they learnt from than on fresh ones, month by month.
 
     Parameters
     ----------
@@ -109,10 +109,10 @@ def judge_pooled(
     0.1 it is above 9 times in 10 once the deviation is at most 0.023: by the normal law of both samples.
 
     Months are compared one by one, so that easy months of which more was held out are no gap. A month of N
-    training and n holdout records has weight N n / (N + n): least variance where all are right as often. The
-    deviation is that of two binomial shares of one probability, the months' mean, and of the noise; months
-    that differ deviate less. What is refuted is how the months' models were trained, on average; the newest
-    month alone has too few.
+    training and n holdout records has weight N n / (N + n): least variance if all are right equally often.
+    The deviation is that of two binomial shares of one probability, the months' mean, and of the noise;
+    months that differ deviate less. A refutation is about the training of the months' models on average; the
+    newest month alone has too few records.
 
     Examples
     --------
@@ -159,18 +159,18 @@ def pooled_error_limit(right: int, n: int, *, half_width: int, level: float) -> 
     Parameters
     ----------
     right
-        Noisy number of them that it gets right.
+        Noisy number of records that it gets right.
     n
         Records, >= 1.
     half_width
-        Of the noise: within it with probability (1 + level) / 2 or more.
+        The noise is within it with probability (1 + level) / 2 or more.
     level
         Confidence, in (0, 1).
 
     Notes
     -----
-    **Guarantees.** The bound holds with probability >= `level`: half of what is left of 1 pays for the noise,
-    half for the exact binomial law.
+    **Guarantees.** The bound holds with probability >= `level`: half of 1 - level pays for the noise, half
+    for the exact binomial law.
 
     Examples
     --------
@@ -193,14 +193,14 @@ def _check(tolerance: float, train: ScoreCounts, holdout: ScoreCounts) -> None:
 
 
 def _weights(train: ScoreCounts, holdout: ScoreCounts) -> list[float]:
-    """Weight of each month's gap; they add up to 1."""
+    """Return the weight of each month's gap; the weights add up to 1."""
     parts = [m * n / (m + n) for m, n in zip(train.n, holdout.n, strict=True)]
     total = sum(parts)
     return [part / total for part in parts]
 
 
 def _deviation(share: float, train: ScoreCounts, holdout: ScoreCounts) -> float:
-    """Standard deviation of the weighted gap."""
+    """Return the standard deviation of the weighted gap."""
     chance, total = share * (1 - share), 0.0
     for w, m, n in zip(_weights(train, holdout), train.n, holdout.n, strict=True):
         noise = train.variance / m**2 + holdout.variance / n**2

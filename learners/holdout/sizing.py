@@ -130,7 +130,7 @@ def fitted_gate(
     budget: int,
     rows: int = 1,
 ) -> Thresholdout:
-    """Return a gate of a given price that a model which does not overfit passes, whatever the sizes are.
+    """Return a gate of a given price that a model without overfitting passes, whatever the sizes are.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def fitted_gate(
     budget
         Refutations, >= 1.
     rows
-        Most records of one subject, >= 1: what is private are all of them, and they may all be alike.
+        Most records of one subject, >= 1: all of them are protected together, and they may all be alike.
 
     Returns
     -------
@@ -160,11 +160,11 @@ def fitted_gate(
     **Guarantees.** The gate costs no more than its price, for any sizes; where the threshold is below 0.99, a
     model that is as good on the holdout as on its training records passes a first question 99 times in 100.
     *Proof.* Sigma is 2 budget rows / (price n), rounded up in exact arithmetic. The threshold is 3.26
-    standard deviations of the difference without overfitting: of both means of 0s and 1s, of which those
-    of one subject may all be alike and subjects are independent, of the score's noise, and of the
-    comparison's, which is Lap(2 sigma) + Lap(4 sigma) of variance 2 (4 + 16) sigma^2.
-    Beyond as many lie 0.1 % of a normal law, and 1 % of a Laplace law, as the score's noise is. A
-    threshold of 0.99 says that the records are too few to refute anything.
+    standard deviations of the difference without overfitting. Three parts add to its variance: both means
+    of 0s and 1s, which are independent between subjects and may be all alike within one; the noise of the
+    score; and that of the comparison, Lap(2 sigma) + Lap(4 sigma) of variance 2 (4 + 16) sigma^2.
+    Beyond so many lie 0.1 % of a normal law, and 1 % of a Laplace law, which the score's noise has. A
+    threshold of 0.99 means that the records are too few to refute anything.
 
     Examples
     --------
@@ -341,12 +341,12 @@ def holdout_widths(
 
 
 def _hoeffding(n: int, log_count: float, delta: float) -> float:
-    """Two-sided width for exp(log_count) fixed questions at once."""
+    """Return the two-sided width for exp(log_count) fixed questions at once."""
     return min(1.0, math.sqrt((log_count + math.log(2 / delta)) / (2 * n)))
 
 
 def _described(n: int, n_questions: int, budget: int, delta: float) -> float:
-    """Least width over grids 1 / g of the overfit answers."""
+    """Return the least width over grids 1 / g of the overfit answers."""
 
     def width(g: int) -> float:
         log_count = logsumexp(

@@ -48,7 +48,7 @@ class GateAnswer:
     number
         Place of this gate among them, from 1.
     epsilon
-        What all of them cost together; None if one of them costs a delta as well.
+        Price of all of them together; None if one of them costs a delta as well.
 
     Raises
     ------
@@ -57,8 +57,8 @@ class GateAnswer:
 
     Notes
     -----
-    Which gates are with the same rows, the ledger's `History` says: one with other knobs, or with a
-    holdout that has grown, is one more gate with them.
+    The ledger's `History` determines which gates have the same rows: a gate with other knobs, or with a
+    holdout that has grown, is one more of them.
 
     Examples
     --------
@@ -148,7 +148,7 @@ class Thresholdout:
     the single overfit one cost (1/n) / (2 sigma) for gamma, 2 (1/n) / (4 sigma) for eta, and the value,
     with noise of its own, (1/n) / sigma: together 2 / (sigma n). There are at most `budget` runs:
     epsilon = 2 budget / (sigma n), pure, for what the machine computes. Labels may change between questions:
-    a record is then all that it ever was. Which questions were asked
+    a record is then all its versions together. Which questions were asked
     before is known from their names, and `asked` counts calls: neither reads a record. `refuted` and
     `epsilon` add up what was released.
 
@@ -207,7 +207,7 @@ class Thresholdout:
     def answer(
         self, state: Json, question: Question, noise: Noise, history: History
     ) -> tuple[Json, Json]:
-        """Next state and public answer; only the ledger calls this."""
+        """Return the next state and the public answer; only the ledger calls this."""
         train = check_question(question, state["n"], "holdout")
         holdout = _steps(question.value["holdout"])
         return self.compare(state, train, holdout, noise, history)
@@ -233,7 +233,7 @@ class Thresholdout:
     def compare(
         self, state: Json, train: float, holdout: int, noise: Noise, history: History
     ) -> tuple[Json, Json]:
-        """`answer` for the training mean, and the holdout mean in steps of the state's grid."""
+        """Return `answer` for the training mean, and the holdout mean in steps of the state's grid."""
         if state["budget_left"] < 1:
             return state, _public(state, "exhausted", None, history)
         grid, scale = state["grid"], self.scale(state["grid"])
@@ -279,7 +279,7 @@ def _steps(value: np.ndarray) -> int:
 
 
 def clamped(value: np.ndarray) -> np.ndarray:
-    """Return values brought to [0, 1] as doubles, NaN as 0: to refuse one would reveal it."""
+    """Return values clamped to [0, 1] as doubles, NaN as 0: a refusal would reveal a value."""
     with np.errstate(all="ignore"):
         return np.asarray(np.fmin(np.fmax(value.astype(np.float64), 0.0), 1.0))
 
@@ -289,7 +289,7 @@ def _laplace(noise: Noise, scale: float) -> int:
 
 
 def _public(state: Json, status: str, value: float | None, history: History) -> Json:
-    """Return what may be shown: all but the secret offset, with what other gates answered."""
+    """Return the public part of the state: all but the secret offset, with the counts of other gates."""
     return {
         "value": value,
         "status": status,
@@ -302,7 +302,7 @@ def _public(state: Json, status: str, value: float | None, history: History) -> 
 
 
 def _refuted(other: Json) -> int:
-    """Refutations of another interaction; one that does not count them may have revealed anything."""
+    """Return another interaction's refutations; one that does not count them may have revealed anything."""
     if not isinstance(other, dict):
         return 1
     grades = other.get("grades")  # a `CandidateGate` keeps one for each refutation

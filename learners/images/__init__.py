@@ -1,4 +1,4 @@
-"""What a crowd goes by: decision images, the features of its errors, and psychometric functions.
+"""What a crowd decides by: decision images, the features of its errors, and psychometric functions.
 
 `DecisionImage` learns a linear classifier of two classes and shows its image, pattern and portraits;
 `compare_decision_images` puts the crowd's beside gold's; `error_image_test` names features that go with

@@ -34,7 +34,7 @@ CLASSIFIERS = ("svm", "logistic", "rvm", "lda", "centroid")
 
 
 class DecisionImage(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A linear classifier on principal components, and the images that show what it goes by.
+    """A linear classifier on principal components, and the images that show what it decides by.
 
     Parameters
     ----------
@@ -44,8 +44,8 @@ class DecisionImage(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     n_components
         Principal components: a number, a share of the variance in (0, 1), or all.
     C
-        Of "svm" and "logistic", for scores divided by the first component's standard deviation; "cv"
-        chooses it by five folds. Crowd labels are noisy: a margin that is hard fits their errors.
+        C of "svm" and "logistic", for scores divided by the first component's standard deviation; "cv"
+        chooses it by five folds. Crowd labels are noisy: a hard margin fits their errors.
     random_state
         Seed of the folds, and of the rows that "rvm" draws.
 
@@ -76,7 +76,7 @@ class DecisionImage(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     rows, and with "centroid" the class means; a feature that never varies has weight 0.
 
     **Limits.** Principal components go by the features' units: standardize features of different units. A
-    component counts as none if its deviation is below 1e-7 of the first's, or 1e-12 where a feature's own is
+    component is dropped if its deviation is below 1e-7 of the first's, or 1e-12 where a feature's own is
     below 1e-5 of the largest.
 
     **Cost.** O(n p min(n, p)) for the components; of more than 2000 rows "rvm" draws 500 as its basis. For
@@ -160,13 +160,13 @@ class DecisionImage(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def decision_function(self, X: Any) -> Float[np.ndarray, " rows"]:
-        """W'(x - mean) + intercept: positive for the second class."""
+        """Return W'(x - mean) + intercept, which is positive for the second class."""
         check_is_fitted(self)
         x = validate_data(self, X, dtype=np.float64, reset=False)
         return np.asarray((x - self.mean_) @ self.decision_image_ + self.intercept_)
 
     def predict(self, X: Any) -> Any:
-        """Class of each row."""
+        """Return the class of each row."""
         decision = self.decision_function(X)
         return self.classes_[(decision > 0).astype(int)]
 
@@ -185,7 +185,7 @@ class DecisionImage(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         amount: Float[np.ndarray, " steps"],
         start: Float[np.ndarray, " features"] | None = None,
     ) -> Float[np.ndarray, "steps features"]:
-        """Rows along W, at distances from a start: by default the undecided point nearest the mean."""
+        """Return rows along W, at distances from a start: by default the undecided point nearest the mean."""
         check_is_fitted(self)
         length = float(np.linalg.norm(self.decision_image_))
         if not length > 0:
@@ -197,7 +197,7 @@ class DecisionImage(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predicted_threshold_ratio(
         self, other: "DecisionImage", template: Float[np.ndarray, " features"]
     ) -> float:
-        """Threshold of a linear observer along another decision image, over that along this one.
+        """Return a linear observer's threshold along another decision image, over that along this one.
 
         That threshold is in proportion to 1 / cos(W, template) whatever the classifier: it measures how
         much of W the observer sees, not how much the classifier is like the observer.
@@ -217,7 +217,7 @@ class DecisionImage(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _trained(
         self, scores: Float[np.ndarray, "rows components"], positive: Any
     ) -> tuple[Float[np.ndarray, " components"], float, Float[np.ndarray, " rows"]]:
-        """Normal, intercept and row weights of the classifier on the scores."""
+        """Return the normal, the intercept and the row weights of the classifier on the scores."""
         kind, self.C_ = self.classifier, float("nan")
         if kind == "centroid":
             dual = np.where(positive, 1 / positive.sum(), -1 / (~positive).sum())
@@ -232,7 +232,7 @@ class DecisionImage(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             model = RelevanceVectorClassifier(n_landmarks=few, random_state=self.random_state or 0)
             model.fit(scores, positive)
         elif kind == "lda":
-            unit = scores.std(axis=0)  # to which the shrinkage is indifferent, but not the solver
+            unit = scores.std(axis=0)  # the solver depends on it, the shrinkage does not
             model = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
             model.fit(scores / unit, positive).coef_ /= unit
         elif isinstance(kind, str):
@@ -284,7 +284,7 @@ class DecisionImage(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 def _components(
     centred: Float[np.ndarray, "rows features"], wanted: int | float | None
 ) -> tuple[Float[np.ndarray, "components features"], Float[np.ndarray, " components"]]:
-    """Principal components that vary, the first first, and their standard deviations."""
+    """Return the principal components that vary, in order, and their standard deviations."""
     n, p = centred.shape
     if not (wanted is None or isinstance(wanted, Real)):
         raise ValueError(f"n_components must be a number or None, got {wanted!r}")
@@ -320,7 +320,7 @@ def _components(
 
 
 def cosine(one: Float[np.ndarray, " features"], other: Float[np.ndarray, " features"]) -> float:
-    """Cosine of the angle between two images; 0 if either is 0."""
+    """Return the cosine of the angle between two images; 0 if either is 0."""
     length = float(np.linalg.norm(one) * np.linalg.norm(other))
     return float(one @ other) / length if length > 0 else 0.0
 
@@ -361,7 +361,7 @@ def compare_decision_images(
     n_boot: int = 50,
     rng: np.random.Generator,
 ) -> ImageComparison:
-    """Compare what the crowd decides by with what gold would have it decide by.
+    """Compare the decision image of the crowd's labels with that of gold.
 
     Parameters
     ----------
@@ -370,13 +370,13 @@ def compare_decision_images(
     crowd, gold
         Two classes, the crowd's and the true one, of each task.
     groups
-        What is drawn together in the bootstrap, the worker of each row say, two or more of them; the rows
-        by default.
+        Groups that the bootstrap draws whole, such as the worker of each row; two or more of them. By
+        default each row is one.
     classifier
         As for `DecisionImage`; its C is chosen once.
     level, n_boot
-        Of the intervals, bootstrap percentiles of one feature at a time, in (0, 1), and their samples, at
-        least 2.
+        Confidence of the intervals, which are bootstrap percentiles of one feature at a time, in (0, 1); and
+        number of bootstrap samples, at least 2.
     rng
         Draws halves and samples.
 

@@ -44,7 +44,7 @@ class ErrorImage:
     n_right: Int[np.ndarray, " classes"]
 
     def significant(self, level: float = 0.05) -> Int[np.ndarray, " found"]:
-        """Features whose p-value is at most the level in some class, in order."""
+        """Return the features whose p-value is at most the level in some class, in order."""
         return np.flatnonzero((self.p_value <= level).any(axis=0))
 
 
@@ -65,7 +65,7 @@ def error_image_test(
     gold, crowd
         True class of each task, and the crowd's.
     n_permutations
-        Of the errors among the tasks of a class, at least 1; the least p-value is 1 / (n_permutations + 1).
+        Permutations of errors among a class's tasks, at least 1; the least p-value is 1 / (their number + 1).
     rng
         Draws them.
 
@@ -78,8 +78,8 @@ def error_image_test(
     -----
     **Guarantees.** Where errors strike the tasks of a class at random, whatever their features are like,
     any feature is reported with probability at most the level: the largest of all t values is compared
-    with the largest of each permutation (max-T). It says that a feature goes with errors, not that it
-    causes them.
+    with the largest of each permutation (max-T). A report means that a feature goes with errors, not that
+    it causes them.
 
     **Cost.** O(tasks features n_permutations).
 
@@ -140,14 +140,14 @@ def _t_values(
     x: Float[np.ndarray, "members features"], wrong: Shaped[np.ndarray, " members"],
     n_permutations: int, rng: np.random.Generator,
 ) -> tuple[Float[np.ndarray, " features"], Float[np.ndarray, " permutations"]]:  # fmt: skip
-    """Student's t of each feature, and the largest of each permutation of the errors."""
+    """Return Student's t of each feature, and the largest of each permutation of the errors."""
     n, n_wrong = len(x), int(wrong.sum())
     x = np.ldexp(
         x, -np.frexp(np.abs(x).max(axis=0, initial=0))[1]
     )  # exact, and no square is too large
     centred = x - x.mean(axis=0)
     total = np.square(centred).sum(axis=0)
-    # by each feature's own scale: another one's, milliseconds since 1970 say, says nothing about it
+    # by each feature's own scale, whatever that of others, such as milliseconds since 1970
     varies = total > 1e-20 * n * np.maximum(np.square(x).max(axis=0, initial=0), 1e-300)
     centred, total = centred[:, varies], total[varies]
 

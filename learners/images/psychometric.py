@@ -47,7 +47,7 @@ class PsychometricFunction(BaseEstimator):  # type: ignore[misc]
     link
         "weibull" or "logistic".
     level
-        Of the intervals, in (0, 1).
+        Confidence of the intervals, in (0, 1).
     n_boot
         Parametric bootstrap samples for the intervals, at least 0; 0 for none.
     random_state
@@ -61,20 +61,20 @@ class PsychometricFunction(BaseEstimator):  # type: ignore[misc]
         Interval of "threshold" (at three quarters right, or halfway where chance leaves no such level)
         and of "lapse"; NaN without bootstrap.
     log_likelihood_
-        Of the fit, in nats, without binomial coefficients.
+        Log likelihood of the fit, in nats, without binomial coefficients.
     converged_
-        Whether the optimiser did.
+        Whether the optimiser converged.
 
     Notes
     -----
-    By maximum likelihood. A threshold is skill: how easy a task must be for the worker to be right at
-    that level. A lapse rate is carelessness: how often even an easy task goes wrong. Both need tasks of
+    The fit is by maximum likelihood. A threshold is skill: how easy a task must be for the worker to be right
+    at that level. A lapse rate is carelessness: how often even an easy task goes wrong. Both need tasks of
     the kind that shows them; without easy tasks the lapse rate's interval spans [0, `lapse_max`]. Intervals
     are percentiles of a bootstrap, and too short for lapse rates near 0; `psychometric_posterior` has others.
 
-    A guess at the truth that is wrong now and then looks like a lapse unless `certainty` says so. Who is
-    wrong where the guess is wrong says the same with chance g / (1 - g): wrong answers are alike by chance
-    alone. The guess must not have heard the worker whose answers are counted.
+    A guess at the truth that is sometimes wrong looks like a lapse unless `certainty` is given. If both the
+    worker and the guess are wrong, they agree with chance g / (1 - g): wrong answers are alike by chance
+    alone. The guess must not depend on the worker whose answers are counted.
 
     It is not a row estimator: fit takes counts by level, so that scikit-learn's checks of estimators do not
     apply; parameters, cloning and representation are scikit-learn's.
@@ -129,7 +129,7 @@ class PsychometricFunction(BaseEstimator):  # type: ignore[misc]
     ) -> "PsychometricFunction":
         """Fit to `right` of `n` answers at each level of ease.
 
-        Where the truth is itself a guess, `right` counts the answers that are as the guess says, and
+        If the truth is itself a guess, `right` counts the answers that agree with the guess, and
         `certainty` is the chance that the guess is right, in (0, 1]: 1 by default.
         """
         x, right, n = (np.asarray(one, dtype=np.float64) for one in (x, right, n))
@@ -155,7 +155,7 @@ class PsychometricFunction(BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, x: Float[np.ndarray, " levels"]) -> Float[np.ndarray, " levels"]:
-        """Share of right answers at levels of ease."""
+        """Return the share of right answers at levels of ease."""
         check_is_fitted(self)
         x = np.asarray(x, dtype=np.float64)
         if self.link == "weibull" and not (x >= 0).all():
@@ -163,7 +163,7 @@ class PsychometricFunction(BaseEstimator):  # type: ignore[misc]
         return _share(x, self.scale_, self.slope_, self.lapse_, self.chance, self.link)
 
     def threshold(self, level: float | None = None) -> float:
-        """Ease at which a share of answers is right: by default three quarters, or halfway from chance."""
+        """Return the ease at which a share of answers is right; by default 3/4, or halfway from chance."""
         check_is_fitted(self)
         level = self._middle(self.lapse_) if level is None else level
         if not self.chance < level < 1 - self.lapse_:
@@ -219,7 +219,7 @@ def _share(
 def _agreeing(
     share: Float[np.ndarray, "*points levels"], sure: Float[np.ndarray, " levels"], chance: float
 ) -> Float[np.ndarray, "*points levels"]:
-    """Chance to say what a guess says that is right with chance `sure`: both right, or both alike wrong."""
+    """Return the chance to agree with a guess right with chance `sure`: both right, or both wrong alike."""
     return np.asarray(share * sure + (1 - share) * (1 - sure) * chance / (1 - chance))
 
 
@@ -235,7 +235,7 @@ def _fitted(
     n: Float[np.ndarray, " levels"], sure: Float[np.ndarray, " levels"], chance: float,
     lapse_max: float, link: Link, n_starts: int = 2,
 ) -> tuple[float, float, float, float, bool]:  # fmt: skip
-    """Maximum likelihood: a, b, lapse rate, log likelihood, and whether the optimiser converged."""
+    """Maximise the likelihood; return a, b, lapse rate, log likelihood, and whether it converged."""
     low, width = 0.0, 1.0
     if link == "logistic":  # the optimiser's steps and tolerance are absolute: levels from 0 to 1
         low, width = float(x.min()), float(np.ptp(x))
@@ -278,7 +278,7 @@ class PsychometricPosterior:
     threshold, threshold_low, threshold_high
         Median, and ends of the interval, of the ease at which a worker is halfway from chance to her best.
     lapse, lapse_low, lapse_high
-        Those of the lapse rate.
+        Median, and ends of the interval, of the lapse rate.
     curve
         Posterior mean of the share right, at each level.
     """
@@ -307,12 +307,12 @@ def psychometric_posterior(
     link: Link = "weibull",
     level: float = 0.95,
 ) -> PsychometricPosterior:
-    """Psychometric functions of many workers on the same levels, each as a posterior on a grid.
+    """Fit psychometric functions of many workers on the same levels, each as a posterior on a grid.
 
     Parameters
     ----------
     x, certainty
-        Ease of each level, and the chance that what is taken for the truth there is right: all 1 by default.
+        Ease of each level, and the chance that the assumed truth there is right: all 1 by default.
     right, n
         Each worker's right answers, and answers, at each level.
     chance, lapse_max, link, level
@@ -325,13 +325,13 @@ def psychometric_posterior(
 
     Notes
     -----
-    Thresholds are as likely a priori anywhere from a third of the least level to three times the largest, in
-    logs ("weibull"), or as far beyond both as a third of their distance. Slopes are even in logs. The lapse
-    rate has the density of Beta(1, 4) on [0, lapse_max]: workers lapse more than trained observers, for whom
-    Beta(1, 10) is usual [1]_. A worker with few answers is near those, with a wide interval.
+    The prior of thresholds is uniform from a third of the least level to three times the largest, in logs
+    ("weibull"), or to a third of their distance beyond both ("logistic"). Slopes are uniform in logs. Lapse
+    rates have the density of Beta(1, 4) on [0, lapse_max]: workers lapse more than trained observers, for
+    whom Beta(1, 10) is usual [1]_. A worker with few answers is near the prior, with a wide interval.
 
-    Intervals are of posteriors that are even within each cell of the grid. A worker of many labels, whose
-    posterior is narrow beside the cells, has smaller ones about it.
+    Intervals take posteriors as uniform within each cell of the grid. A worker of many labels, whose
+    posterior is narrow beside the cells, gets smaller cells about it.
 
     **Cost.** One product of (workers, levels) with (levels, 6,400): thousands of workers in a second, where a
     bootstrap of each takes minutes; some milliseconds more for each worker of more than some 500 labels.
@@ -409,7 +409,7 @@ class _Grid:
         return cls(box, middle, weight.reshape(len(n), *cells), share)
 
     def moments(self) -> tuple[Float[np.ndarray, "workers 3"], Float[np.ndarray, "workers 3"]]:
-        """Mean and standard deviation of each worker along each side of the box."""
+        """Return the mean and standard deviation of each worker along each side of the box."""
         sides = [self.weight.sum(axis=one) for one in ((2, 3), (1, 3), (1, 2))]
         mean = np.stack([w @ m for w, m in zip(sides, self.middle, strict=True)], axis=1)
         pairs = zip(sides, self.middle, mean.T, strict=True)
@@ -417,11 +417,11 @@ class _Grid:
         return mean, np.sqrt(np.stack(variance, axis=1))
 
     def cell(self) -> Float[np.ndarray, " 3"]:
-        """Sides of a cell."""
+        """Return the sides of a cell."""
         return np.asarray(np.ptp(self.box, axis=1) / self.weight.shape[1:])
 
     def is_resolved(self) -> Bool[np.ndarray, " workers"]:
-        """Whether the cells are small beside each worker's posterior."""
+        """Return whether the cells are small beside each worker's posterior."""
         return np.asarray((self.moments()[1] >= self.cell() / 2).all(axis=1))
 
     def around(self, row: int, whole: Float[np.ndarray, "3 2"]) -> Float[np.ndarray, "3 2"]:
@@ -432,7 +432,7 @@ class _Grid:
         return np.asarray(np.clip(ends, whole[:, :1], whole[:, 1:]))
 
     def summary(self, level: float, link: Link) -> tuple[Float[np.ndarray, "workers ..."], ...]:
-        """Median and ends of threshold and lapse rate, and the mean curve."""
+        """Return median and ends of threshold and lapse rate, and the mean curve."""
         ends = (0.5, (1 - level) / 2, (1 + level) / 2)
         place, slope, lapse = self.middle
         half, reach = (np.repeat(one[:, None], len(slope), axis=1)
@@ -468,7 +468,7 @@ def _refined(
 def _whole_box(
     x: Float[np.ndarray, " levels"], lapse_max: float, link: Link
 ) -> Float[np.ndarray, "3 2"]:
-    """Least and largest log place (or place), log slope and lapse rate."""
+    """Return the least and largest log place (or place), log slope and lapse rate."""
     if link == "weibull":
         positive = x[x > 0]
         places = math.log(positive.min()) - math.log(3), math.log(positive.max()) + math.log(3)
@@ -484,7 +484,7 @@ def _quantile(
     middle: Float[np.ndarray, " cells"], weight: Float[np.ndarray, "workers cells"],
     reach: Float[np.ndarray, " cells"], share: float,
 ) -> Float[np.ndarray, " workers"]:  # fmt: skip
-    """The value below which this share lies of weights that are even within `reach` of their middles."""
+    """Return the value below which this share of weights lies, each uniform within `reach` of its middle."""
     if not reach.max() > 0:
         return np.full(len(weight), middle[0])
     edge = np.concatenate([middle - reach, middle + reach])

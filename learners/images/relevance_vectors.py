@@ -1,4 +1,4 @@
-"""The relevance vector machine: a sparse Bayesian classifier that says how sure it is.
+"""The relevance vector machine: a sparse Bayesian classifier with probabilities.
 
 >>> x = np.array([[-2.0], [-1.0], [-0.5], [0.5], [1.0], [2.0]])
 >>> RelevanceVectorClassifier().fit(x, [0, 0, 0, 1, 1, 1]).predict([[-3.0], [3.0]])
@@ -22,9 +22,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 __all__ = ["RelevanceVectorClassifier", "RelevanceVectors", "relevance_vectors"]
 
 MAX_ROWS = 2000  # without a landmark basis: a kernel of all rows
-MAX_PRECISION = 1e6  # of a weight that is pruned, in units of the scaled kernel
+MAX_PRECISION = 1e6  # from which a weight is pruned, in units of the scaled kernel
 TOLERANCE = 1e-2  # largest change of a log precision at the end
-LEAST_GAIN = 1e-6  # of twice the log evidence, by the best change
+LEAST_GAIN = 1e-6  # least change of twice the log evidence
 _SMALLEST = 1e-12
 
 
@@ -39,11 +39,11 @@ class RelevanceVectors:
     weight
         Posterior mode of their weights.
     precision
-        Of the prior of each.
+        Prior precision of each weight.
     covariance
-        Of the weights in the posterior (Laplace).
+        Covariance of the weights in the posterior (Laplace approximation).
     n_iter, converged
-        Updates of the precisions, and whether these settled.
+        Updates of the precisions, and whether these converged.
     """
 
     active: Int[np.ndarray, " active"]
@@ -126,7 +126,7 @@ def _best_change(
     quality: Float[np.ndarray, " columns"], sparsity: Float[np.ndarray, " columns"],
     active: Int[np.ndarray, " active"], alpha: Float[np.ndarray, " active"],
 ) -> tuple[int, float, bool]:  # fmt: skip
-    """Column whose precision changes the likelihood most, its new precision, and whether that is the end.
+    """Return the column whose precision changes the likelihood most, that precision, and whether to stop.
 
     An infinite precision takes a column out. The last one is never taken out.
     """
@@ -151,7 +151,7 @@ def _log_evidence(
     q: Float[np.ndarray, " columns"], s: Float[np.ndarray, " columns"],
     alpha: Float[np.ndarray, " columns"],
 ) -> Float[np.ndarray, " columns"]:  # fmt: skip
-    """Twice the log marginal likelihood as a function of one column's precision; 0 without it."""
+    """Return twice the log marginal likelihood as a function of one column's precision; 0 without it."""
     finite = np.where(np.isfinite(alpha), alpha, 1.0)
     found = np.log(finite / (finite + s)) + q**2 / (finite + s)
     return np.where(np.isfinite(alpha), found, 0.0)
@@ -161,7 +161,7 @@ def _mode(
     basis: Float[np.ndarray, "points active"], sign: Float[np.ndarray, " points"],
     alpha: Float[np.ndarray, " active"], weight: Float[np.ndarray, " active"],
 ) -> tuple[Float[np.ndarray, " active"], Float[np.ndarray, "active active"]]:  # fmt: skip
-    """Posterior mode and inverse Hessian for given precisions."""
+    """Return the posterior mode and inverse Hessian for given precisions."""
 
     def loss(w: Float[np.ndarray, " active"]) -> float:
         return float(np.logaddexp(0, -sign * (basis @ w)).sum() + alpha @ w**2 / 2)
@@ -194,7 +194,7 @@ class RelevanceVectorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
     kernel
         A name of `sklearn.metrics.pairwise.pairwise_kernels`, or a function of two rows.
     gamma, degree, coef0
-        Of the kernel, where it has them.
+        Parameters of the kernel, if it has them.
     n_landmarks
         Basis points drawn from the rows; all rows by default, up to 2000.
     max_iter
@@ -217,7 +217,7 @@ class RelevanceVectorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
     intercept_
         Weight of the constant.
     n_iter_, converged_
-        Updates of the precisions, and whether these settled.
+        Updates of the precisions, and whether these converged.
 
     Notes
     -----
@@ -306,18 +306,18 @@ class RelevanceVectorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         return self
 
     def decision_function(self, X: Any) -> Float[np.ndarray, " rows"]:
-        """Log odds of the second class at the posterior mode."""
+        """Return the log odds of the second class at the posterior mode."""
         return np.asarray(self._basis(X) @ self._found.weight)
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "rows 2"]:
-        """Probability of each class."""
+        """Return the probability of each class."""
         basis = self._basis(X)
         variance = np.einsum("ij,jk,ik->i", basis, self._found.covariance, basis)
         p = expit(basis @ self._found.weight / np.sqrt(1 + np.pi * variance / 8))
         return np.column_stack([1 - p, p])
 
     def predict(self, X: Any) -> Any:
-        """Class of each row."""
+        """Return the class of each row."""
         decision = self.decision_function(X)
         return self.classes_[(decision > 0).astype(int)]
 

@@ -10,7 +10,7 @@ every fit; call `check_search` before a search over one. `fit_linear` trains wit
 >>> fit_linear(x, y, regularization=0.01, norm_bound=1.0, n_classes=2).predict(x)
 array([0, 0, 1, 1])
 
-For comparison, with no run behind them: `GaussianObjectivePerturbation`, `OutputPerturbation`.
+For comparison alone, unused by runs: `GaussianObjectivePerturbation`, `OutputPerturbation`.
 
 Names that need scikit-learn load when first used.
 """

@@ -1,4 +1,4 @@
-"""Objective perturbation with Gaussian noise: the mechanism, its privacy loss and the inverse of that.
+"""Objective perturbation with Gaussian noise: the mechanism, its privacy loss, and the noise for a loss.
 
 It needs much less noise than `ObjectivePerturbation` where there are many features, for a delta.
 
@@ -41,11 +41,11 @@ BEYOND = 13.0  # deviations above the mean, where a chi's tail is below exp(-80)
 
 
 def chi_delta(epsilon: float, shift: float, n_problems: int) -> float:
-    """Delta at `epsilon` of a privacy loss of at most shift^2 / 2 + shift * chi, with 2k degrees.
+    """Return delta at `epsilon` for a privacy loss of at most shift^2 / 2 + shift * chi, with 2k degrees.
 
-    `epsilon`, in (0, 100], is the claim less the Jacobian's share; `shift`, > 0, how far a replaced row
-    moves the noise of all k = `n_problems` problems together, in standard deviations. Return the
-    expectation of max(0, 1 - exp(epsilon - loss)); raise ValueError for arguments out of range.
+    `epsilon`, in (0, 100], is the claim less the Jacobian's share; `shift`, > 0, is how far a replaced row
+    moves the noise of all k = `n_problems` problems together, in standard deviations. Delta is the
+    expectation of max(0, 1 - exp(epsilon - loss)). A ValueError is raised for arguments out of range.
 
     Notes
     -----
@@ -82,13 +82,13 @@ def chi_delta(epsilon: float, shift: float, n_problems: int) -> float:
 
 @lru_cache(maxsize=1)
 def _nodes() -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights of the quadrature, computed when first used."""
+    """Return nodes and weights of the quadrature, computed when first used."""
     return np.polynomial.legendre.leggauss(400)
 
 
 @lru_cache(maxsize=256)
 def noise_deviation(epsilon: float, delta: float, n_problems: int) -> float:
-    """Smallest deviation of the noise on k problems' sums of losses that costs (epsilon, delta).
+    """Return the smallest deviation of the noise on k problems' sums of losses that costs (epsilon, delta).
 
     `epsilon`, in (0, 100], is the claim less the Jacobian's share; k = `n_problems`, all trained on the
     same rows of norm one at most. The deviation is that of each coordinate. Raise ValueError for
@@ -195,7 +195,7 @@ class GaussianObjectivePerturbation:
         knobs = public_knobs(query, self.regularization, self.norm_bound, self.n_classes)
         if not self.delta * query.n < 1:
             raise ValueError(f"delta must be below 1/n, got delta={self.delta} with n={query.n}")
-        # refuses a price of which no noise is known, where nothing is paid yet
+        # raises for a price without a known noise, before anything is paid
         _noise_of(
             self.epsilon, self.delta, self.regularization, n=query.n, k=_problems(self.n_classes)
         )
@@ -229,7 +229,7 @@ def gaussian_weight(
     tolerance = TOLERANCE * (1 + deviation * math.sqrt(columns) / n)
     weight = np.empty((k, columns))
     for problem, problem_sign in enumerate(sign):
-        length = math.sqrt(noise.gamma(columns / 2, 2.0))  # of a Gaussian vector
+        length = math.sqrt(noise.gamma(columns / 2, 2.0))  # the length of a Gaussian vector
         linear = deviation / n * length * noise.direction(columns)
         weight[problem] = noisy_minimum(
             row, problem_sign, linear, strength, tolerance, epsilon=split.minimum, noise=noise

@@ -39,7 +39,7 @@ def bin_counts(
 
 
 def density_of(noisy: Int[np.ndarray, " bins"], width: float) -> Float[np.ndarray, " bins"]:
-    """Density of noisy counts: negative counts become 0; at least one count must be positive.
+    """Return the density of noisy counts: negative counts become 0; at least one count must be positive.
 
     Examples
     --------
@@ -51,9 +51,9 @@ def density_of(noisy: Int[np.ndarray, " bins"], width: float) -> Float[np.ndarra
 
 
 def check_bins(n_bins: int, low: float, high: float) -> None:
-    """Raise ValueError unless n_bins >= 2 is whole, low < high and their distance finite, and bins are bins.
+    """Raise ValueError unless n_bins >= 2 is whole, low < high, and the edges of the bins are distinct.
 
-    That is: their edges are distinct numbers, and their densities finite.
+    The distance of the bounds and the densities must be finite too.
     """
     if not (is_whole(n_bins) and 2 <= n_bins <= MAX_BINS):
         raise ValueError(
@@ -86,7 +86,7 @@ def bin_of(
 
 
 def histogram_score(density: Float[np.ndarray, " bins"], counts: Int[np.ndarray, " bins"]) -> float:
-    """Minus the integrated square error against the validation values, up to a constant that they set.
+    """Return minus the integrated squared error against the validation values, up to a constant of theirs.
 
     For bins of [0, 1]: minus the integral of density^2, plus twice the mean density at the values.
 
@@ -99,7 +99,7 @@ def histogram_score(density: Float[np.ndarray, " bins"], counts: Int[np.ndarray,
 
 
 def histogram_sensitivity(n_bins: int, n_train: int, n_validation: int) -> float:
-    """Most that one replaced value moves a histogram's score: n_bins max(4 / n, 2 / m).
+    """Return the most that one replaced value moves a histogram's score: n_bins max(4 / n, 2 / m).
 
     Notes
     -----

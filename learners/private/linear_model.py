@@ -114,7 +114,7 @@ class LinearModel:
         return int(self.coef.shape[1]) - 1
 
     def decision(self, x: Float[np.ndarray, "rows features"]) -> Float[np.ndarray, "rows problems"]:
-        """Signed score of each problem; positive says yes."""
+        """Return the signed score of each problem; positive means yes."""
         if not (x.ndim == 2 and x.shape[1] == self.n_features):
             raise ValueError(f"x must have {self.n_features} columns, got shape={x.shape}")
         return np.asarray(clipped(x, self.norm_bound) @ self.coef[:, :-1].T + self.coef[:, -1])
@@ -122,14 +122,14 @@ class LinearModel:
     def predict_proba(
         self, x: Float[np.ndarray, "rows features"]
     ) -> Float[np.ndarray, "rows classes"]:
-        """Sigmoid of the decision for two classes; for more, the sigmoids divided by their sum."""
+        """Return the sigmoid of the decision for two classes; for more, the sigmoids over their sum."""
         score = self.decision(x)
         if self.n_classes == 2:
             return expit(np.hstack([-score, score]))
         return np.asarray(softmax(log_expit(score), axis=1))
 
     def predict(self, x: Float[np.ndarray, "rows features"]) -> Int[np.ndarray, " rows"]:
-        """Class code of each row; ties go to the lower code."""
+        """Return the class code of each row; ties go to the lower code."""
         size = rows_at_once(BLOCK, len(self.coef))
         blocks = range(0, max(len(x), 1), size)
         return np.concatenate([self._predict(x[first : first + size]) for first in blocks])
@@ -224,7 +224,7 @@ def check_rows(
 ) -> None:
     """Raise ValueError for rows that cannot be trained on; messages hold shapes and knobs, never values.
 
-    That it raises can depend on values: it is for rows that are trained on in the clear.
+    Whether it raises can depend on values: it is for training without privacy.
     """
     check_shapes(x, y)
     if not all_finite(x):
@@ -252,7 +252,7 @@ def to_coef(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Signs:
-    """The sign of each row in each problem, times the row's weight, made when it is asked for.
+    """The sign of each row in each problem, times the row's weight, computed on request.
 
     Parameters
     ----------
@@ -261,12 +261,12 @@ class Signs:
     n_classes
         Number of classes; two are one problem, class 1.
     weight
-        Of each row, **private**; None for 1.
+        Weight of each row, **private**; None for 1.
 
     Notes
     -----
-    **Guarantees.** It is a problems by rows matrix to those who go over its problems, take some of its rows
-    by ``[:, rows]``, or make an array of it.
+    **Guarantees.** It behaves as a problems by rows matrix when it is iterated, indexed by ``[:, rows]``, or
+    converted to an array.
     **Cost.** Codes and weights are held, and never a number for each row in each problem.
 
     Examples

@@ -2,8 +2,8 @@
 
 A privacy proof about the minimum holds for a solver's result only if the solver's error is known; here
 the norm of the gradient certifies it. The objective is one of lifted rows: clipped to a norm bound, with
-their intercept in the unit ball. Few rows are lifted at once and kept; of many a slice is lifted whenever it
-is asked for, so that whoever goes over blocks of rows holds one block, and the rows may be pages of a file.
+their intercept in the unit ball. Few rows are lifted at once and kept. Of many rows a slice is lifted at each
+request, so that a loop over blocks holds one block, and the rows may be pages of a file.
 
 >>> row = np.array([[1.0], [-1.0]])
 >>> minimum = minimise(row, np.array([1.0, -1.0]), np.zeros(1), regularization=1.0)
@@ -48,7 +48,7 @@ HELD_CELLS = 2**24  # cells of rows that are lifted once: 128 MiB
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LiftedRows:
-    """Lifted rows of which none is held.
+    """Lifted rows, computed slice by slice and not kept.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def scores(
 
 
 def all_finite(x: Float[np.ndarray, "rows features"]) -> bool:
-    """Whether every cell is finite, by a block of rows at a time.
+    """Return whether every cell is finite, by a block of rows at a time.
 
     Examples
     --------
@@ -284,7 +284,7 @@ class _Objective:
     regularization: float
 
     def expand(self, weight: Float[np.ndarray, " columns"]) -> "_Expansion":
-        """Value, gradient and Hessian in one pass over the rows."""
+        """Return value, gradient and Hessian from one pass over the rows."""
         n, columns = self.row.shape
         loss, gradient, hessian = 0.0, np.zeros(columns), np.zeros((columns, columns))
         for start in range(0, n, BLOCK):

@@ -38,12 +38,12 @@ __all__ = [
     "private_training",
 ]
 
-CLIP = 0.5  # of a row's gradient: for two classes no gradient is longer where descent starts
-# length of the whole descent, in units of rows times noise-to-signal; settled on open sets
+CLIP = 0.5  # norm of a row's gradient: for two classes no gradient is longer at the start
+# length of the whole descent, in units of rows times noise-to-signal; tuned on public data sets
 TIME = 2.0
-BLOCK = 16_384  # rows: what is made of them stays in the caches
+BLOCK = 16_384  # rows, whose intermediate results stay in the caches
 STEPS = 50, 200
-STEP = 10.0  # length of a step that is aimed at
+STEP = 10.0  # the length of a step to aim for
 LONGEST = 16.0
 TAIL = 40.0  # logits below zero at which a sigmoid is its exponential to the last digit
 
@@ -86,7 +86,7 @@ class NoisyGradientDescent:
 
     After a descent of length t = steps times length, the noise on a row's score has a deviation of at most
     t / (n mu), whatever the numbers of steps and of features; the plan keeps it at 2 or less. These
-    constants were settled on Magic, pen digits, satimage, Twitter, spambase, phoneme and german.
+    constants were tuned on Magic, pen digits, satimage, Twitter, spambase, phoneme and german.
 
     **Guarantees.** The event depends on knobs and the number of rows alone; no row moves the sum of a step
     by more than a half; a query without trainable rows, or of 1/delta rows or more, raises before it is
@@ -95,7 +95,7 @@ class NoisyGradientDescent:
     has norm 1/2 at most, whatever the row, its label, its weight and w: replacing it moves the sum by 1
     at most. So each step, given those before, is a Gaussian mechanism of ratio 1 / deviation, and
     all T together are mu-Gaussian private with mu = sqrt(T) / deviation, though each step depends on
-    the last (Corollary 3.3 of [2]_): no test tells neighbours apart better than N(0, 1) from N(mu, 1).
+    the last (Corollary 3.3 of [2]_): no test separates neighbours better than N(0, 1) from N(mu, 1).
     The deviation is the smallest whose delta at epsilon, in closed form, is the claim (Theorem 8 of [3]_):
     nothing is lost in a conversion. The proof is of real arithmetic: floating point is not covered.
 
@@ -166,7 +166,7 @@ def gaussian_ratio(epsilon: float, delta: float) -> float:
     >>> round(gaussian_ratio(0.5, 1e-6), 4)
     0.1241
     """
-    check_price(epsilon, delta)  # whose sentence shows the delta that was given
+    check_price(epsilon, delta)  # its message shows the delta as given
     return math.sqrt(2) / analytic_gaussian_scale(epsilon, delta / SAFETY)
 
 
@@ -179,11 +179,11 @@ def descend(
 ) -> Float[np.ndarray, "problems columns"]:
     """Return all problems' weights of lifted rows: the algorithm of `NoisyGradientDescent`.
 
-    A sign tells by its direction whether a row is of the problem's class, by its size the row's weight.
+    A sign is positive if the row is of the problem's class; its size is the row's weight.
     """
     weight = np.zeros((len(sign), row.shape[1]))
     for _ in range(plan.steps):
-        length = math.sqrt(noise.gamma(weight.size / 2, 2.0))  # of a Gaussian vector
+        length = math.sqrt(noise.gamma(weight.size / 2, 2.0))  # the length of a Gaussian vector
         drawn = plan.deviation * length * noise.direction(weight.size).reshape(weight.shape)
         weight -= plan.length / len(row) * (clipped_sum(row, sign, weight) + drawn)
     return weight
@@ -211,9 +211,9 @@ def clipped_sum(
 
 
 def prefers_descent(epsilon: float, delta: float, *, n_features: int, n_classes: int) -> bool:
-    """Say from public numbers whether noisy gradient descent is to be preferred to the pure mechanism.
+    """Return whether noisy gradient descent is preferable to the pure mechanism, by public numbers alone.
 
-    It is where there is a delta and its noise on a coordinate of the rows' mean gradient, 1 / (n mu), is less
+    It is if there is a delta, and its noise on a coordinate of the rows' mean gradient, 1 / (n mu), is less
     than that of `ObjectivePerturbation`, 2 k sqrt(columns) / (epsilon n) for k problems. The number of
     rows does not matter.
 

@@ -46,10 +46,10 @@ __all__ = [
 ]
 
 CURVATURE = 0.25  # the largest second derivative of the logistic loss
-LEAST_SCALE = 1e-300  # of noise: less could be 0, which is refused, and that after payment
-MIN_EPSILON = 1e-100  # the square of the noise that a smaller one asks for is no double
+LEAST_SCALE = 1e-300  # of noise: a smaller one could be 0, and be refused after payment
+MIN_EPSILON = 1e-100  # with a smaller one the square of the noise is no double
 MINIMUM_SHARE = 0.01  # of epsilon, for stopping short of the exact minimum
-JACOBIAN_SHARE = 0.125  # of what that leaves, at most
+JACOBIAN_SHARE = 0.125  # of the rest, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,8 +321,8 @@ def training_query(
     """Return private rows, and their class codes, as a query for the mechanisms that train.
 
     `dataset` is the ledger's name of the data set. `validation`, for a private selection, marks the rows
-    that judge the candidates; it is public, drawn without the data. `weight`, private like the rows, is by
-    how much each counts, in [0, 1], where there is no `validation`. The unit is `row`; the l1 sensitivity is
+    that judge the candidates; it is public, drawn without the data. `weight`, private like the rows, is the
+    weight of each in [0, 1], for a query without `validation`. The unit is `row`; the l1 sensitivity is
     infinite, because the rows themselves are never released.
 
     Examples

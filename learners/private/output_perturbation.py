@@ -40,7 +40,7 @@ def noisy_output(
 
 
 def minimum_sensitivity(regularization: float, n: int) -> float:
-    """Most that one replaced row of `n` moves a problem's certified minimum: (2 / n + 2 tau) / lam."""
+    """Return the most that one replaced row of `n` moves a certified minimum: (2 / n + 2 tau) / lam."""
     return 2 * (1 / n + TOLERANCE) / regularization
 
 
@@ -71,9 +71,9 @@ class OutputPerturbation(PureTraining):
     before it is paid.
     **Privacy.** Unit: the query's, whose replacement must change one row at most. The objectives of
     neighbours are strongly convex with modulus lam = regularization, and their gradients differ
-    by (l'(z) z - l'(z') z') / n at any w, of norm 2 / n at most as ||z|| <= 1 and |l'| <= 1: so
+    by (l'(z) z - l'(z') z') / n at any w, of norm 2 / n at most as ||z|| <= 1 and |l'| <= 1. So
     their minima are within 2 / (n lam) [1]_. The solver stops at a certified gradient norm tau, within
-    tau / lam of the minimum, so that its weights move by Delta = (2 / n + 2 tau) / lam at most, and
+    tau / lam of the minimum. So its weights move by Delta = (2 / n + 2 tau) / lam at most, and
     noise of density ~ exp(-||N|| epsilon / (k Delta)) costs epsilon / k. Both hold for every row,
     so that k problems on the same rows compose to epsilon. The proof is of real arithmetic:
     floating point is not covered.

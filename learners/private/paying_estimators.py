@@ -42,7 +42,7 @@ class PayingEstimator(BaseEstimator):  # type: ignore[misc]
         return self.ledger
 
     def _number(self, name: str) -> float:
-        """A parameter that must be a number, as one of Python's: a ledger keeps no other."""
+        """Return a parameter that must be a number as one of Python's: a ledger keeps no other."""
         value = getattr(self, name)
         if not isinstance(value, Real):
             raise TypeError(f"{name} must be a number, got {name}={value!r}")
@@ -57,9 +57,9 @@ class PayingEstimator(BaseEstimator):  # type: ignore[misc]
         return value if isinstance(value, int) else double
 
     def _checked(self, *given: ArrayLike) -> Any:
-        """Rows, and labels where they are given, checked as scikit-learn does; sets nothing.
+        """Return rows, and labels if given, checked as scikit-learn does; sets nothing.
 
-        Its sentences that quote what they refuse would show private values.
+        Messages of scikit-learn that quote a value are replaced, because values are private.
         """
         try:
             return validate_data(clone(self), *given, dtype=np.float64)
@@ -76,7 +76,7 @@ class PayingEstimator(BaseEstimator):  # type: ignore[misc]
         raise ValueError(public)
 
     def __sklearn_clone__(self) -> "PayingEstimator":
-        # a copy of the ledger would be another door to the same money
+        # a copy of the ledger could spend the same budget again
         return type(self)(**self.get_params(deep=False))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -134,7 +134,7 @@ class PrivateLogisticRegression(ClassifierMixin, PayingEstimator):  # type: igno
 
     **Guarantees.** No fit without a ledger; no fit without class names, unless `infer_classes` is set; a
     refused fit leaves the last one's attributes. Rows that are not finite and labels that were not declared
-    are refused before they are paid for, in a sentence that tells nothing but that; `ObjectivePerturbation`,
+    are refused before they are paid for, with a message that reveals nothing else; `ObjectivePerturbation`,
     through the ledger, refuses no value.
 
     Examples
@@ -171,8 +171,8 @@ class PrivateLogisticRegression(ClassifierMixin, PayingEstimator):  # type: igno
     ) -> "PrivateLogisticRegression":
         """Train on private rows, at the price of `epsilon` and `delta`.
 
-        `sample_weight` is by how much each row counts, private like the rows: in [0, 1], as no row may
-        count more than one; what is larger is cut to 1.
+        `sample_weight` is the weight of each row, private like the rows, in [0, 1]; larger weights would
+        raise the sensitivity, and are cut to 1.
         """
         ledger = self._paying_ledger()
         mechanism, query, classes = self._asked(X, y, sample_weight)
@@ -188,14 +188,14 @@ class PrivateLogisticRegression(ClassifierMixin, PayingEstimator):  # type: igno
     def request(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> tuple[ObjectivePerturbation | NoisyGradientDescent, Query]:
-        """Return what `fit` asks of the ledger, unpaid, for `Ledger.afford`; sets nothing."""
+        """Return the request of `fit` to the ledger, unpaid, for `Ledger.afford`; sets nothing."""
         mechanism, query, _ = self._asked(X, y, sample_weight)
         return mechanism, query
 
     def _asked(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
     ) -> tuple[ObjectivePerturbation | NoisyGradientDescent, Query, NDArray[Any]]:
-        """The mechanism, the query, and the class names."""
+        """Return the mechanism, the query, and the class names."""
         epsilon, delta = self._number("epsilon"), self._number("delta")
         strength, norm_bound = self._number("regularization"), self._number("norm_bound")
         row, label = self._checked(X, y)
@@ -213,18 +213,18 @@ class PrivateLogisticRegression(ClassifierMixin, PayingEstimator):  # type: igno
         return mechanism, query, classes
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Signed score: one column per class, or a vector for two classes."""
+        """Return the signed score: one column per class, or a vector for two classes."""
         row = self._rows(X)
         score = self.model_.decision(row)
         return score[:, 0] if len(self.classes_) == 2 else score
 
     def predict_proba(self, X: ArrayLike) -> Float[np.ndarray, "rows classes"]:
-        """Probability of each class."""
+        """Return the probability of each class."""
         row = self._rows(X)
         return self.model_.predict_proba(row)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Class name of each row; ties go to the earlier class."""
+        """Return the class name of each row; ties go to the earlier class."""
         row = self._rows(X)
         return np.asarray(self.classes_[self.model_.predict(row)])
 
@@ -233,7 +233,7 @@ class PrivateLogisticRegression(ClassifierMixin, PayingEstimator):  # type: igno
         return np.asarray(validate_data(self, X, dtype=np.float64, reset=False))
 
     def _encode(self, y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
-        """Class names, and the code of each label."""
+        """Return the class names, and the code of each label."""
         if self.classes is None and not self.infer_classes:
             raise ValueError(
                 "classes must be given: names found in private labels leak. "
@@ -242,14 +242,14 @@ class PrivateLogisticRegression(ClassifierMixin, PayingEstimator):  # type: igno
         if np.ndim(y if self.classes is None else self.classes) == 0:
             raise ValueError(f"classes must be a list of names, got {type(self.classes).__name__}")
         try:
-            if y.dtype.kind != "O":  # of objects it would tell the first one's type
+            if y.dtype.kind != "O":  # of objects it would reveal the first one's type
                 check_classification_targets(y)
             classes = np.unique(y if self.classes is None else np.asarray(self.classes))
             if not len(classes) >= 2:
                 raise ValueError("labels must come from 2 classes at least, got one class")
             code = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
             declared = (classes[code] == y).all()
-        except TypeError:  # of names that have no order, such as texts and numbers
+        except TypeError:  # for names without an order, such as texts and numbers
             declared = False
         if not declared:
             raise ValueError(
@@ -262,7 +262,7 @@ def _weights(given: ArrayLike, n: int) -> Float[np.ndarray, " rows"]:
     try:
         weight = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
-        # the sentence of numpy shows a weight, which is private
+        # NumPy's message shows a weight, which is private
         raise ValueError("sample_weight must be one number per row, got something else") from None
     if not weight.shape == (n,):
         raise ValueError(f"sample_weight must be one number per row, got shape={weight.shape}")
@@ -299,8 +299,8 @@ def check_search(search: GridSearchCV, X: ArrayLike, y: ArrayLike) -> int:
     -----
     Any candidate may be the best and be fitted again on all rows: the check covers the most expensive.
 
-    **Guarantees.** The check pays nothing; a search that passes it meets no `BudgetError`, unless
-    somebody else spends meanwhile.
+    **Guarantees.** The check pays nothing; a search that passes it meets no `BudgetError`, unless the
+    budget is spent elsewhere meanwhile.
     **Privacy.** The fits are paid, the search is not: it scores every model on private rows without
     noise, so that `best_params_` and `cv_results_` leak them and must not be published.
     `StabilityValidation` and `RandomRepetition` choose privately, for the price of one or three fits.
@@ -368,9 +368,9 @@ class PrivateHistogram(DensityMixin, PayingEstimator):  # type: ignore[misc]
     Attributes
     ----------
     bin_edges_ : ndarray of shape (n_bins + 1,)
-        From `low` to `high`.
+        Edges of the bins, from `low` to `high`.
     density_ : ndarray of shape (n_bins,)
-        Of each bin; its integral is one.
+        Density of each bin; the integral is one.
     entry_ : int
         The ledger's entry that paid.
     n_features_in_ : int
@@ -443,7 +443,7 @@ class PrivateHistogram(DensityMixin, PayingEstimator):  # type: ignore[misc]
         return self
 
     def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Log density at each row; minus infinity where it is zero, and outside the bounds."""
+        """Return the log density at each row; minus infinity where it is zero, and outside the bounds."""
         check_is_fitted(self)
         value = _one_column(validate_data(self, X, dtype=np.float64, reset=False))
         low, high = self.bin_edges_[[0, -1]]
@@ -453,11 +453,11 @@ class PrivateHistogram(DensityMixin, PayingEstimator):  # type: ignore[misc]
             return np.log(np.where(inside, found, 0.0))
 
     def score(self, X: ArrayLike, y: object = None) -> float:
-        """Sum of the log densities of the rows; `y` is ignored."""
+        """Return the sum of the log densities of the rows; `y` is ignored."""
         return float(self.score_samples(X).sum())
 
     def sample(self, n_samples: int, *, rng: np.random.Generator) -> Float[np.ndarray, "rows 1"]:
-        """Rows drawn from the density: post-processing of what was released."""
+        """Draw rows from the density: post-processing of the release."""
         check_is_fitted(self)
         width = self.bin_edges_[1] - self.bin_edges_[0]
         share = self.density_ * width

@@ -74,9 +74,9 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PayingEstima
 
     Notes
     -----
-    What is private are the components. The rows that `transform` returns are projections of private rows, and
-    as private as they: a classifier on them spends its own budget. A projection makes no row longer, so the
-    bound still holds. A scaler fitted on the rows beforehand would read them unpaid.
+    The guarantee is about the components. The rows that `transform` returns are projections of private rows,
+    and as private as those: a classifier on them spends its own budget. A projection makes no row longer, so
+    the bound still holds. A scaler fitted on the rows beforehand would read them unpaid.
 
     **When not to use it.** Compare with no reduction, and with a random projection, which costs nothing. For
     delta = 0 the loss grows as features times components over n epsilon: with a delta there is far less.
@@ -137,13 +137,13 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PayingEstima
     def request(
         self, X: ArrayLike
     ) -> tuple[NoisyMoments | PrincipalSubspace | DeflatedDirections, Query]:
-        """Return what `fit` asks of the ledger, unpaid, for `Ledger.afford`; sets nothing."""
+        """Return the request of `fit` to the ledger, unpaid, for `Ledger.afford`; sets nothing."""
         epsilon, delta, bound = map(self._number, ("epsilon", "delta", "norm_bound"))
         mechanism = self._chosen(epsilon, delta)
         row = self._checked(X)
         center = self._center(row.shape[1])
         if self.center is not None:
-            with np.errstate(over="ignore"):  # to where a row is clipped in any case
+            with np.errstate(over="ignore"):  # then the row is clipped in any case
                 row = np.nan_to_num(row - center)
         query = moments_query(row, norm_bound=bound, dataset=self.dataset)
         bound = float(bound)
@@ -177,7 +177,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PayingEstima
         return np.asarray(row @ self.components_ + self.mean_)
 
     def _center(self, width: int) -> Float[np.ndarray, " features"]:
-        """The public mean of rows of this width."""
+        """Return the public mean of rows of this width."""
         try:
             center = np.zeros(width) if self.center is None else np.array(self.center, float)
         except (TypeError, ValueError):
@@ -195,7 +195,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PayingEstima
     def _chosen(
         self, epsilon: float, delta: float
     ) -> NoisyMoments | PrincipalSubspace | DeflatedDirections:
-        """The mechanism of the parameters."""
+        """Return the mechanism of the parameters."""
         if not is_whole(self.n_components):
             raise TypeError(f"n_components must be a whole number, got {self.n_components!r}")
         count = int(self.n_components)

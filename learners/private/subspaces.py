@@ -86,7 +86,7 @@ def moments_query(
     for start in range(0, n, BLOCK):
         block = slice(start, start + BLOCK)
         with np.errstate(over="ignore"):
-            # in short floats the products lose what the clipping promises
+            # in short floats the products would exceed the bound of the clipping
             row = x[block if places is None else places[block]].astype(np.float64, copy=False)
             part = row / norm_bound
             square = np.einsum("ij,ij->i", part, part)
@@ -174,7 +174,7 @@ class NoisyMoments:
         """Draw the noisy moments' eigenvectors; only the ledger calls this."""
         moments = _moments(query).copy()
         entry = np.triu_indices(len(moments))
-        length = math.sqrt(noise.gamma(entry[0].size / 2, 2.0))  # of a Gaussian vector
+        length = math.sqrt(noise.gamma(entry[0].size / 2, 2.0))  # the length of a Gaussian vector
         drawn = self.deviation * length * noise.direction(entry[0].size)
         drawn[entry[0] != entry[1]] /= math.sqrt(2.0)
         moments[entry] += drawn
@@ -209,9 +209,9 @@ class PrincipalSubspace:
     The query is that of `moments_query`. A release is `{"components": rows}`. The two of a plane are a
     uniformly random basis of it: their order means nothing.
 
-    **Guarantees.** The law is exact, by rejection, whatever the moments: no Markov chain, of which only an
-    approximate guarantee would be known [1]_; no draw gives up, so that none fails because of the rows. The
-    event depends on public things alone.
+    **Guarantees.** The law is exact, by rejection, whatever the moments; a Markov chain would have only an
+    approximate guarantee [1]_. No draw gives up, so that none fails because of the rows. The event depends
+    on public things alone.
     **Privacy.** Unit: row. Replacing x by z moves trace(V'AV) by ||V'x||^2 - ||V'z||^2, in [-1, 1] for any
     number of components, so that the density moves by a factor of exp(epsilon / 2), and its integral by
     another at most. How long a draw takes depends on the moments: do not publish it. The proof is of
@@ -258,8 +258,8 @@ class PrincipalSubspace:
 class DeflatedDirections:
     """Directions drawn one after another, each by the exponential mechanism on what is left: pure epsilon.
 
-    The first as by `PrincipalSubspace`, each next one among those orthogonal to the directions before, all at
-    epsilon / n_components.
+    The first is drawn as by `PrincipalSubspace`, each later one among the directions orthogonal to those
+    before it, each at epsilon / n_components.
 
     Parameters
     ----------
@@ -323,7 +323,7 @@ class DeflatedDirections:
 def private_subspace(
     epsilon: float, delta: float, *, n_components: int
 ) -> NoisyMoments | PrincipalSubspace | DeflatedDirections:
-    """Return the mechanism for these public numbers: what errs least of those that keep the promise.
+    """Return the mechanism for these public numbers: the one of least error with this guarantee.
 
     Examples
     --------
@@ -371,14 +371,14 @@ def bingham_plane(
     Notes
     -----
     The density depends on the plane alone. A plane holds one direction w orthogonal to the first axis, and
-    v, orthogonal to w: with w uniform on its sphere and v on that of what is orthogonal to it, |v_1| is the
+    v, orthogonal to w: with w uniform on its sphere, and v on the sphere orthogonal to w, |v_1| is the
     density of a uniform plane (Blaschke and Petkantschin). So w and v are proposed one after the other,
     each from an angular central Gaussian law, and accepted in proportion to
 
         |v_1| exp(-w'Lw - v'Mv) (w'Ow)^h (v'Pv)^h (w'P^{-1}w)^{-1/2},   h = (features - 1) / 2
 
-    where the last factor, at most the root of the largest entry of P, is the determinant of P on what is
-    orthogonal to w. A rotation at random ends it: the basis (v, w) would show the first axis.
+    where the last factor, at most the root of the largest entry of P, is the determinant of P on the
+    complement of w. A random rotation follows, because the basis (v, w) would show the first axis.
 
     Some twenty directions are proposed for a plane in ten dimensions. At worst, two leading axes alike and
     L far above the others, there are some ten times features times the root of L / features.
@@ -436,7 +436,7 @@ class _Envelope:
         return np.asarray(1 + 2 * self.fall / self.s)
 
     def log_ratio(self, direction: Float[np.ndarray, " features"]) -> float:
-        """Log of the share of such proposals that is accepted, at most 0."""
+        """Return the log probability with which such a proposal is accepted, at most 0."""
         m = float(np.square(direction) @ self.fall)
         half = self.dimension / 2
         most = (self.s - self.dimension) / 2 + half * math.log(self.dimension / self.s)
@@ -472,7 +472,7 @@ def _check_epsilon(epsilon: float) -> None:
 
 
 def _whole_components(n_components: int) -> int:
-    """Return the number as one of Python's, for JSON: a draw that it fails would be paid already."""
+    """Return the number as one of Python's, for JSON: the draw, which writes it, comes after payment."""
     if not (is_whole(n_components) and n_components >= 1):
         raise ValueError(
             f"n_components must be a whole number >= 1, got n_components={n_components}"

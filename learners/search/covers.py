@@ -23,7 +23,7 @@ class FittedCover(Protocol):
     """A cover whose cells have numbers."""
 
     def cells(self, queries: Float[np.ndarray, "queries features"]) -> list[Int[np.ndarray, " _"]]:
-        """Numbers of the cells that hold each query."""
+        """Return the numbers of the cells that hold each query."""
 
 
 @runtime_checkable
@@ -49,7 +49,7 @@ class FeatureCover:
         return self
 
     def cells(self, queries: Float[np.ndarray, "queries features"]) -> list[Int[np.ndarray, " _"]]:
-        """Numbers of the features that are not 0 in each query."""
+        """Return the numbers of the features that are not 0 in each query."""
         return [np.flatnonzero(row) for row in queries]
 
 
@@ -113,7 +113,7 @@ class _Planes:
     known: tuple[Int[np.ndarray, " _"], ...]
 
     def cells(self, queries: Float[np.ndarray, "queries features"]) -> list[Int[np.ndarray, " _"]]:
-        """Numbers of the cells; patterns that no training query had are in none."""
+        """Return the numbers of the cells; a pattern that no training query had is in none."""
         keys = _keys(queries - self.centre, self.normal, len(self.known))
         places = np.full(keys.shape, -1)
         start = 0
@@ -128,6 +128,6 @@ def _keys(
     centred: Float[np.ndarray, "queries features"], normal: Float[np.ndarray, "features planes"],
     n_partitions: int,
 ) -> Int[np.ndarray, "queries partitions"]:  # fmt: skip
-    """Sides of the planes of each partition, as the bits of one number."""
+    """Return the sides of the planes of each partition, as the bits of one number."""
     sides = (centred @ normal > 0).reshape(len(centred), n_partitions, -1)
     return np.asarray(sides @ (1 << np.arange(sides.shape[2], dtype=np.int64)))

@@ -94,11 +94,11 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
     max_queries
         Training queries used, at most; drawn from those given.
     exclude_self
-        Whether a training query that is itself an object earns it nothing: where queries are drawn from
-        the objects, but later ones are not among them. It applies where fit gets no queries.
+        Whether a training query that is itself an object earns that object nothing, for the case that later
+        queries are not among the objects. It applies if fit gets no queries.
     fallback
-        What goes on where the lists of a query are used up: "global", the global list, or "none", so that
-        fewer objects are scored and fewer than k may be found.
+        What follows when the lists of a query are used up: "global", the global list, or "none": then
+        fewer objects are scored, and fewer than k may be found.
     random_state
         Seed of the cover where none is given, and of the queries drawn.
 
@@ -221,7 +221,7 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
     def query(self, query: Float[np.ndarray, " features"], k: int = 10, budget: int = 500) -> Found:
         """Return the best k of at most `budget` objects, taken from the lists of the query's cells.
 
-        Where these are used up the global list goes on, unless `fallback` is "none". Of equal scores the
+        When these are used up the global list follows, unless `fallback` is "none". Of equal scores the
         lower row number comes first.
         """
         check_is_fitted(self)
@@ -241,7 +241,7 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
     def kneighbors(
         self, queries: Any, k: int = 10, budget: int = 500
     ) -> tuple[Float[np.ndarray, "queries k"], Int[np.ndarray, "queries k"]]:
-        """Scores and row numbers of the best k found for each of several queries; NaN and -1 fill up."""
+        """Return scores and row numbers of the best k for each of several queries; NaN and -1 fill up."""
         check_is_fitted(self)
         rows = check_array(
             queries, dtype=np.float64
@@ -257,7 +257,7 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
     def candidates(
         self, query: Float[np.ndarray, " features"], budget: int
     ) -> Int[np.ndarray, " candidates"]:
-        """Row numbers of the objects to score for a query, in the order in which they are scored."""
+        """Return the row numbers of the objects to score for a query, in the order of scoring."""
         check_is_fitted(self)
         self._check_number("budget", budget)
         query = self._query(query)
@@ -280,7 +280,7 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
         return ids
 
     def _queries(self, given: Any, width: int) -> Float[np.ndarray, "queries features"]:
-        """Training queries; raise ValueError unless they are finite rows, as wide as a named scorer needs."""
+        """Return training queries; raise ValueError unless finite rows, as wide as a named scorer needs."""
         asked = _numbers("queries", given)
         if not (
             asked.ndim == 2 and len(asked) and (callable(self.scorer) or asked.shape[1] == width)
@@ -294,7 +294,7 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
         return asked
 
     def _query(self, given: Any) -> Float[np.ndarray, " features"]:
-        """One query; raise ValueError unless it is finite and as wide as those of the training."""
+        """Return one query; raise ValueError unless it is finite and as wide as those of the training."""
         query = _numbers("query", given)
         if not (query.shape == (self._width,) and np.isfinite(query).all()):
             raise ValueError(
@@ -303,7 +303,7 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
         return query
 
     def _held(self, query: Float[np.ndarray, " features"]) -> list[slice]:
-        """Lists of the cells that hold a query; a cell that no training query was in has none."""
+        """Return the lists of the cells that hold a query; a cell without training queries has none."""
         last = len(self._lists.start) - 2
         cells = [int(cell) for cell in self._cover.cells(query[None])[0] if cell < last]
         return [one for one in map(self._lists.of, cells) if one.start < one.stop]
@@ -311,7 +311,7 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
     def _earned(
         self, scores: Float[np.ndarray, " objects"]
     ) -> tuple[Int[np.ndarray, " earning"], Float[np.ndarray, " earning"]]:
-        """Objects that earn something from one query's scores, and how much."""
+        """Return the objects that earn something from one query's scores, and how much."""
         if self.weighting == "mean":
             return np.arange(len(scores)), scores
         n_top = min(N_HIT if self.weighting == "hit" else self.top, int(np.isfinite(scores).sum()))
@@ -325,7 +325,7 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
         self, queries: Float[np.ndarray, "queries features"],
         objects: Float[np.ndarray, "objects columns"],
     ) -> Float[np.ndarray, "queries objects"]:  # fmt: skip
-        """Scores of objects for queries; raise ValueError unless there is a finite one for each."""
+        """Return scores of objects for queries; raise ValueError unless there is a finite one for each."""
         if not callable(self.scorer):
             found = queries @ objects.T
             if self.scorer == "sqeuclidean":
@@ -373,7 +373,7 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
 
 
 def _numbers(what: str, given: Any, *, kind: type[np.float64] | None = np.float64) -> np.ndarray:
-    """An array of what is given; raise ValueError for texts, and for rows of several lengths."""
+    """Return the numbers as an array; raise ValueError for texts, and for rows of several lengths."""
     try:
         return np.asarray(given, dtype=kind)
     except (OverflowError, TypeError, ValueError):
@@ -383,13 +383,13 @@ def _numbers(what: str, given: Any, *, kind: type[np.float64] | None = np.float6
 
 
 def _far_centre(objects: Float[np.ndarray, "objects features"]) -> Float[np.ndarray, " features"]:
-    """The mean of each feature far from 0, where squares leave no digits for distances; 0 for others."""
+    """Return the mean of features so far from 0 that squares leave distances no digits; 0 for others."""
     mean = objects.mean(axis=0)
     return np.where(np.abs(mean) > FAR * objects.std(axis=0), mean, 0.0)
 
 
 def _unit(rows: Float[np.ndarray, "rows features"]) -> float:
-    """A power of two near the largest number: divided by it, no product leaves single precision."""
+    """Return a power of two near the largest number: divided by it, no product leaves single precision."""
     return math.ldexp(1.0, math.frexp(max(float(rows.max()), -float(rows.min())))[1] - 1)
 
 
@@ -415,7 +415,7 @@ class _Sparse:
         self.value.append(np.tile(value, len(cells)).astype(np.float32))
 
     def lists(self, sizes: Int[np.ndarray, " cells"], length: int) -> _Lists:
-        """Objects of each cell by what they earned from a query in it; ties to the lower number."""
+        """Return the objects of each cell by their earnings from a query in it; ties to the lower number."""
         key, value = np.concatenate(self.key), np.concatenate(self.value)
         order = np.argsort(key, kind="stable")
         key, value = key[order], value[order].astype(np.float64)
@@ -447,11 +447,11 @@ class _Dense:
         self.n_scores[cells] += scored
 
     def lists(self, sizes: Int[np.ndarray, " cells"], length: int) -> _Lists:
-        """Objects of each cell by their mean score; cells without a training query have no list."""
+        """Return the objects of each cell by mean score; cells without a training query have no list."""
         held = np.flatnonzero(sizes)
         n_scores = self.n_scores[held]
         mean = np.where(n_scores > 0, self.total[held] / np.maximum(n_scores, 1), np.inf)
-        # one that nobody else scored has no mean, and is worth as little as the worst
+        # an object without a score has no mean, and is worth as little as the worst
         mean = np.where(n_scores > 0, mean, mean.min(axis=1, keepdims=True))
         best = np.argsort(-mean, axis=1, kind="stable")[:, :length]
         counts = np.zeros(len(sizes), dtype=int)

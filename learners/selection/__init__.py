@@ -2,9 +2,9 @@
 
 A run uses `StabilityValidation`, wrapped by `ScoredTraining`, which also releases the training score, and
 by `ReducedTraining`, which draws principal components first, where the settings ask for them.
-`RandomRepetition` tells candidates apart on less data, and trains for a third of the budget instead of
-a half; `tuning_advice` says from public numbers which of the two to use, or that one fixed
-regularization is better. `HistogramValidation` chooses the bins of a `PrivateHistogram`.
+`RandomRepetition` separates candidates with less data, and trains for a third of the budget instead of
+a half; `tuning_advice` recommends one of the two, or one fixed regularization, from public
+numbers. `HistogramValidation` chooses the bins of a `PrivateHistogram`.
 
 >>> advice = tuning_advice(
 ...     (0.001, 0.112, 1.0), epsilon=0.5, n_train=15216, n_validation=1902, columns=11,
@@ -13,7 +13,7 @@ regularization is better. `HistogramValidation` chooses the bins of a `PrivateHi
 >>> advice.best
 'repetition'
 
-For comparison, with no run behind them: `RandomSelection`, `SplitBudgetSelection` and
+For comparison alone, unused by runs: `RandomSelection`, `SplitBudgetSelection` and
 `SplitDataSelection` (`rivals.py`); `PerCandidateValidation` and `PerWidthValidation` (`per_candidate.py`).
 ``python -m benchmarks.learners.stability`` and ``python -m benchmarks.learners.histogram_density`` measure
 them.

@@ -136,7 +136,7 @@ class HistogramValidation:
     def scores(
         self, query: Query, noise: Noise
     ) -> tuple[Float[np.ndarray, " candidates"], Float[np.ndarray, " candidates"]]:
-        """Score of each candidate, **private**, and its sensitivity, public."""
+        """Return the score of each candidate, **private**, and its sensitivity, public."""
         held = self._held(query)
         judge = held["x"][held["validation"]]
         score = [
@@ -157,7 +157,7 @@ class HistogramValidation:
         return {"counts": counts.tolist(), "chosen": chosen, "n_bins": n_bins}
 
     def _held(self, query: Query) -> Mapping[str, np.ndarray]:
-        """The query's values, brought within the bounds, and its split."""
+        """Return the query's values, clipped to the bounds, and its split."""
         held = _split(query)
         x = np.where(np.isnan(held["x"]), self.low, held["x"])
         return {**held, "x": np.clip(x, self.low, self.high)}

@@ -1,7 +1,7 @@
 """For comparison: candidates judged by their own sensitivity, not by the largest of all.
 
-Stable candidates are judged with less noise, and favoured. No run uses these; what they reach is printed by
-``python -m benchmarks.learners.histogram_density``.
+Stable candidates are judged with less noise, and favoured. No run uses these;
+``python -m benchmarks.learners.histogram_density`` prints what they reach.
 
 >>> generalized_scores(np.array([0.5, 0.4]), np.array([0.1, 0.1]), epsilon=1.0)
 array([ 0. , -0.5])
@@ -99,7 +99,7 @@ def generalized_scores(
     *,
     epsilon: float,
 ) -> Float[np.ndarray, " candidates"]:
-    """Scores scaled to sensitivity one: 0 for the best after the shift, negative for the others."""
+    """Return scores scaled to sensitivity one: 0 for the best after the shift, negative for the others."""
     shifted = score - 2 * math.log(len(score) / CONFIDENCE) / epsilon * sensitivity
     quotient = (shifted[:, None] - shifted) / (sensitivity[:, None] + sensitivity)
     return np.asarray(quotient.min(axis=1))

@@ -73,7 +73,7 @@ class SplitRows:
     def train(
         self, regularization: float, *, epsilon: float, noise: Noise, part: slice | None = None
     ) -> Float[np.ndarray, "problems columns"]:
-        """Weights trained for `epsilon` on the training rows or a part, by `ObjectivePerturbation`."""
+        """Train weights for `epsilon` on the training rows or a part, by `ObjectivePerturbation`."""
         return perturbed_weight(
             self.row if part is None else self.row[part],
             self.sign if part is None else self.sign[:, part],
@@ -83,11 +83,11 @@ class SplitRows:
         )
 
     def score(self, weight: Float[np.ndarray, "problems columns"]) -> float:
-        """The weights' `ramp_score` on the validation rows."""
+        """Return the weights' `ramp_score` on the validation rows."""
         return ramp_score(weight, self.judge, self.judge_sign)
 
     def n_errors(self, weight: Float[np.ndarray, "problems columns"]) -> int:
-        """Number of validation rows that the weights misjudge; replacing one row moves it by one at most."""
+        """Return the number of misjudged validation rows; replacing one row moves it by one at most."""
         wrong = 0
         for part in _blocks(len(self.judge), len(weight)):
             decision = scores(self.judge[part], weight)
@@ -224,7 +224,7 @@ def ramp_score(
     row: Lifted,
     sign: Signed,
 ) -> float:
-    """Minus the ramp loss min(1, max(0, 1 - s w.z)), averaged over rows and problems: in [-1, 0].
+    """Return minus the ramp loss min(1, max(0, 1 - s w.z)), averaged over rows and problems: in [-1, 0].
 
     Examples
     --------
@@ -239,6 +239,6 @@ def ramp_score(
 
 
 def _blocks(n: int, n_problems: int) -> list[slice]:
-    """Rows to score at once, so that never all rows have a score in each problem."""
+    """Return slices of rows to score at once: scores of all rows in all problems are never held."""
     size = rows_at_once(BLOCK, n_problems)
     return [slice(first, first + size) for first in range(0, n, size)]

@@ -132,7 +132,7 @@ class RandomRepetition:
 
 
 def chance_untried(n_candidates: int, mean_runs: float | int) -> float:
-    """Chance that a given candidate is never tried: (c - 1) / (mean_runs + c - 1), of c candidates.
+    """Return the chance that a given candidate is never tried: (c - 1) / (mean_runs + c - 1), of c.
 
     The mean of (1 - 1 / c)^K over the geometric number of trials K.
 
@@ -149,7 +149,7 @@ def chance_untried(n_candidates: int, mean_runs: float | int) -> float:
 
 
 def runs_for(n_candidates: int, untried: float) -> int:
-    """Smallest mean_runs whose `chance_untried` is at most `untried`.
+    """Return the smallest mean_runs whose `chance_untried` is at most `untried`.
 
     Examples
     --------

@@ -105,7 +105,7 @@ class ScoredTraining:
         return training.trained(query, np.flatnonzero(~held_out), noise)
 
     def _as_many(self, query: Query) -> Query:
-        """A query of as many rows as the training takes, in place of these: an event reads no others."""
+        """Return a query of as many rows as the training takes; an event does not depend on which ones."""
         if self._selects:
             return query
         rows = check_split(query, self.training.n_classes)

@@ -161,7 +161,7 @@ def score_sensitivity(
     columns: int,
     n_problems: int,
 ) -> float:
-    """Most that replacing one row moves any candidate's `ramp_score`, with its noise held fixed.
+    """Return the most that replacing one row moves any candidate's `ramp_score`, with its noise held fixed.
 
     beta = min(1, max(beta1 / n_train, beta2 / n_validation)), where `epsilon_train` pays for each
     candidate's training of all `n_problems` problems together, and lifted rows have `columns` entries.

@@ -1,8 +1,8 @@
-"""The bitstream of a placed program: one string of bytes that says all of a configuration, and its inverse.
+"""The bitstream of a placed program: a string of bytes that holds a whole configuration, and its inverse.
 
 It holds a header, the names, the occupied slots, the switches row by row with the first bit highest, the
-parameters in single precision, and a checksum (CRC-32) of all that. What is wired to what is read from the
-switches alone.
+parameters in single precision, and a checksum (CRC-32) of all that. The wiring is read from the switches
+alone.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def configuration_of(data: bytes) -> dict[str, Any]:
     Raises
     ------
     ConfigError
-        If it is no bitstream, its checksum is wrong, or switches join what they must not.
+        If it is no bitstream, its checksum is wrong, or switches join lines that they must not join.
     """
     if len(data) < HEADER.size + 4 or data[:5] != MAGIC:
         raise ConfigError("a bitstream must begin with FPLA and its version, got other bytes")
@@ -116,7 +116,7 @@ def _read(
 
 
 def _nets(named: list[list[str]], between: np.ndarray, lines: int) -> list[list[str | None]]:
-    """Name of the net on each line: lines that switches join are one net and must have one name."""
+    """Return the name of each line's net: lines that switches join are one net and must have one name."""
     net_of: list[list[str | None]] = [[*block, *[None] * (lines - len(block))] for block in named]
     joined = set()
     for k, (a, b) in enumerate(combinations(range(len(named)), 2)):

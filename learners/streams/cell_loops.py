@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from quality.parallel import kernel  # the decorator alone: it knows no label
+from quality.parallel import kernel  # the numba decorator alone
 
 __all__ = ["COLUMNS", "run_events"]
 
@@ -31,7 +31,7 @@ MAX_STEP = 0.5
 
 @kernel(forceinline=True)
 def rate_of(gamma: float, n: float, n0: float) -> float:
-    """The weight of the nth event."""
+    """Return the weight of the nth event."""
     return max(gamma, 1.0 / (n + n0))
 
 
@@ -78,7 +78,7 @@ def regr(s: Array, o: int, p: Array, q: int, x: float, y: float, learn: bool) ->
 
 @kernel(forceinline=True)
 def cusum(s: Array, o: int, p: Array, q: int, x: float, learn: bool) -> float:
-    """State: events, running mean, sum, event of the alarm."""
+    """Take an event in; the state is events, running mean, sum, event of the alarm."""
     if learn and isfinite(x):
         s[o] += 1.0
         if s[o] > p[q + 3]:
@@ -99,7 +99,7 @@ def cusum(s: Array, o: int, p: Array, q: int, x: float, learn: bool) -> float:
 
 @kernel(forceinline=True)
 def table(s: Array, o: int, p: Array, q: int, x: float, y: float, size: int, learn: bool) -> float:
-    """State: events of each truth, then a row of probabilities for each truth."""
+    """Take an event in; the state is events of each truth, then a row of probabilities for each truth."""
     if not (isfinite(x) and isfinite(y)):
         return nan
     label, truth = int(x), int(y)
@@ -117,7 +117,7 @@ def table(s: Array, o: int, p: Array, q: int, x: float, y: float, size: int, lea
 
 @kernel(forceinline=True)
 def evidence(s: Array, o: int, p: Array, q: int, x: float, lane: int, learn: bool) -> float:
-    """State: events, their sum, a ratio for each fall, event of the alarm, e-value."""
+    """Take an event in; the state is events, their sum, a ratio per fall, event of the alarm, e-value."""
     if learn and isfinite(x):
         n = s[o]
         live = (s[o + 1] + 0.5) / (n + 1.0)
@@ -168,7 +168,7 @@ def bump(
     is_read: bool,
     scratch: Array,
 ) -> float:
-    """State: events, then location, width and weight of each bump, then the first values.
+    """Take an event in; the state is events, location, width and weight of each bump, and the first values.
 
     tanh(z/2) is the score of a logistic, so this is a natural-gradient step of maximum likelihood.
     """
@@ -234,7 +234,7 @@ def compute(
     op: int, size: int, is_read: bool, p: Array, q: int, s: Array, o: int,
     x: float, y: float, lane: int, learn: bool, scratch: Array,
 ) -> Any:  # fmt: skip
-    """The output of one cell at one event, after it has learned from it."""
+    """Return the output of one cell at one event, after it has learned from the event."""
     if op < CAP:
         return stateless(op, p, q, x, y)
     if op == COND:
@@ -266,10 +266,10 @@ def run_events(
     values: Array,
     learn: bool,
 ) -> None:
-    """Run all events in their order; what a net holds is the sum of what drives it.
+    """Run all events in their order; the value of a net is the sum of the cells that drive it.
 
     `inputs` names the net of each column of `values`; `outputs` has a net and a place in the state for each
-    net that is kept. A cell with a place `BEFORE` reads what its inputs were at the lane's last event.
+    net that is kept. A cell with a place `BEFORE` reads its inputs' values at the lane's last event.
     """
     nets = np.zeros(n_nets)
     scratch = (np.empty(16), np.empty(16))  # of one bump at one event

@@ -50,7 +50,7 @@ class Parameter:
     whole: bool = False
 
     def __contains__(self, value: float | int) -> bool:
-        if abs(value) > LARGEST:  # also a whole number that is none in double precision
+        if abs(value) > LARGEST:  # also a whole number that no double holds
             return False
         above = value > self.low if self.open_low else value >= self.low
         below = value < self.high if self.open_high else value <= self.high

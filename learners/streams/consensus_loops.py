@@ -1,8 +1,8 @@
 """The loops of the running consensus: labels taken in, tasks weighed anew, labels judged by the others.
 
-Labels of a task are a chain: each names the task's label before it, the task its last. A worker's row is her
-expected counts and `STRENGTH` labels of the crowd's row, which is drawn to even errors by `ANCHOR` labels, as
-hierarchical Dawid–Skene has it.
+Labels of a task are a chain: each points to the task's label before it, and the task to its last. A worker's
+row is her expected counts and `STRENGTH` labels of the crowd's row, which is shrunk to even errors by
+`ANCHOR` labels, as in hierarchical Dawid–Skene.
 """
 
 from math import exp, log
@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from quality.parallel import kernel  # the decorator alone: it knows no label
+from quality.parallel import kernel  # the numba decorator alone
 
 __all__ = ["crowd_rows", "reweighed", "take_labels"]
 
 Array = Any  # what numba compiles is not checked by type
 
 STRENGTH, ANCHOR = 2.0, 1000.0
-FIRST_RATE, FIRST_LABELS = 0.7, 10.0  # what is expected of a crowd before its first labels
+FIRST_RATE, FIRST_LABELS = 0.7, 10.0  # prior accuracy of a crowd, and the labels that it counts for
 TIE = 1e-9
 CROWD_EVERY = 16  # labels between two computations of the crowd's rows
 
@@ -61,7 +61,7 @@ def add_counts(
 
 @kernel
 def says(row: int, z: int, worker: Array, label: Array, counts: Array, rows: Array) -> float:
-    """Log probability of a label where the truth is z."""
+    """Return the log probability of a label if the truth is z."""
     w, k = worker[row], len(rows)
     given = counts[w, z, label[row]] + STRENGTH * rows[z, label[row]]
     return log(max(given, 1e-9) / (max(counts[w, z, k], 0.0) + STRENGTH))
@@ -91,7 +91,7 @@ def weigh(
 
 @kernel
 def judged_by_others(row: int, chain: Array, counts: Array, rows: Array, scores: Array) -> int:
-    """The class that a task has without one of its labels; -1 where two are as probable."""
+    """Return the class that a task has without one of its labels; -1 if two are equally probable."""
     _, _, worker, label = chain
     best, first, second = -1, -np.inf, -np.inf
     for z in range(len(scores)):

@@ -1,4 +1,4 @@
-"""Evidence that a worker's rate has fallen, valid whenever somebody looks: the theory of the cell `evidence`.
+"""Evidence that a worker's rate has fallen, valid at any stopping time: the theory of the cell `evidence`.
 
 Let x₁, x₂, … be 0 or 1. Under the null they are independent with one rate p, whatever it is. The alternative
 is a law Q of sequences: Krichevsky and Trofimov's predictions qₙ = (ones + ½)/(n + 1) until some event, and
@@ -26,7 +26,7 @@ from learners.streams.cell_loops import LANES
 
 __all__ = ["alarm_levels", "constant_rate_interval"]
 
-STEPS = 50  # of bisection: to 1e-15
+STEPS = 50  # steps of bisection, for an error of 1e-15
 
 
 def alarm_levels(n_lanes: int, *, false_alarm: float) -> np.ndarray:

@@ -130,7 +130,7 @@ class FPLA:
         *,
         learn: bool = True,
     ) -> None:
-        """Run events in their order, `lanes` saying whose each is.
+        """Run events in their order, each in its lane of `lanes`.
 
         Parameters
         ----------
@@ -145,7 +145,7 @@ class FPLA:
         ------
         ValueError
             If shapes do not fit, an input is missing or unknown, a lane is below 0, or memory does not hold
-            as many lanes as the largest says.
+            as many lanes as the largest number needs.
         """
         lanes = np.asarray(lanes)
         if lanes.ndim != 1 or (lanes.size and lanes.dtype.kind not in "iu"):
@@ -166,14 +166,14 @@ class FPLA:
         self._events[: self._n_lanes] += np.bincount(lanes, minlength=self._n_lanes)
 
     def step(self, lane: int, *, learn: bool = True, **inputs: float) -> dict[str, float]:
-        """Run one event of one lane and return what its outputs are then."""
+        """Run one event of one lane and return its outputs then."""
         columns = {name: np.array([value], float) for name, value in inputs.items()}
         self.partial_fit(np.array([lane]), columns, learn=learn)
         at = self._program.kept[:, 1]
         return dict(zip(self._program.outputs, self._state[lane, at].tolist(), strict=True))
 
     def read(self, net: str, lanes: np.ndarray | None = None) -> np.ndarray:
-        """Return what an output was at the last event of each lane; NaN before the first.
+        """Return the value of an output at the last event of each lane; NaN before the first.
 
         Raises
         ------

@@ -29,7 +29,7 @@ class WorkerCards:
     Parameters
     ----------
     n_judged
-        Labels that met a consensus.
+        Labels that were compared with a consensus.
     reliability
         Live share of labels that agree with the consensus, within 0 and 1; NaN without any.
     low, high
@@ -88,8 +88,8 @@ class StreamMonitor:
     gamma
         Learning rate of the live reliability: it rests on about 2/gamma labels.
     threshold, drop, window, warm_up
-        Of CUSUM: its threshold, the drop of reliability that it watches for, the labels of the running mean
-        that it starts from, and labels before it starts.
+        Parameters of CUSUM: threshold, the drop of reliability that it watches for, the labels of the running
+        mean that it starts from, and labels before it starts.
     false_alarm
         Probability that the alarm valid at any time is ever wrong about any worker of a campaign.
 
@@ -151,7 +151,7 @@ class StreamMonitor:
 
     @classmethod
     def from_snapshot(cls, data: bytes) -> StreamMonitor:
-        """Return a monitor as `snapshot` saw it; ConfigError if the snapshot is damaged or another's."""
+        """Return the monitor of a snapshot; raise ConfigError if it is damaged or not a monitor's."""
         monitor = cls.__new__(cls)
         monitor._array = FPLA.from_snapshot(data)
         found, wanted = (
@@ -267,7 +267,7 @@ class StreamMonitor:
         return drift[:, 3].astype(np.int64), proof[:, 5].astype(np.int64)
 
     def with_classes(self, n_classes: int) -> StreamMonitor:
-        """Return a monitor of more classes with the same cards: so many were not known before.
+        """Return a monitor of more classes with the same cards, for classes that were not known before.
 
         Raises
         ------
@@ -312,7 +312,7 @@ class StreamMonitor:
         return self._array.snapshot()
 
     def restore(self, data: bytes) -> StreamMonitor:
-        """Take the cards of a snapshot in place of the present ones; ConfigError if it is another's."""
+        """Replace the cards by those of a snapshot; raise ConfigError if it is not of this monitor."""
         self._array.restore(data)
         return self
 
@@ -333,7 +333,7 @@ class StreamMonitor:
 def _card(
     n_classes: int, gamma: float, cusum: tuple[float, float, float, int], false_alarm: float
 ) -> dict[str, Any]:
-    """The configuration of a worker's card."""
+    """Return the configuration of a worker's card."""
     h, d, window, warm_up = cusum
     position = {"op": "cap", "in": ["position"], "gamma": gamma, "name": "mean_position"}
     cells = [
@@ -362,7 +362,7 @@ def _columns(
     position: np.ndarray | None,
     seconds: np.ndarray | None,
 ) -> dict[str, np.ndarray]:
-    """The inputs of the card; NaN where a label has none."""
+    """Return the inputs of the card; NaN where a label has none."""
     with np.errstate(divide="ignore", invalid="ignore"):
         log_seconds = np.log(_measured("seconds", seconds, len(label)))
     return {
@@ -376,7 +376,7 @@ def _columns(
 
 
 def _measured(name: str, given: np.ndarray | None, n: int) -> np.ndarray:
-    """Return a number for each label, NaN where there is none; raise ValueError for what is no number."""
+    """Return a number for each label, NaN where there is none; raise ValueError for anything else."""
     if given is None:
         return np.full(n, np.nan)
     kind = np.asarray(given).dtype
@@ -392,7 +392,7 @@ def _measured(name: str, given: np.ndarray | None, n: int) -> np.ndarray:
 
 
 def _plain(given: np.ndarray) -> np.ndarray:
-    """Numbers that came as objects, as numbers; anything else as it is."""
+    """Return numbers that came as objects as numbers, and anything else as it is."""
     if given.dtype.kind != "O":
         return given
     try:
@@ -406,13 +406,13 @@ def _cell(array: FPLA, name: str) -> Any:
 
 
 def _ratio(seen: np.ndarray) -> np.ndarray:
-    """Q over Krichevsky and Trofimov's law, from the state of the cell `evidence`."""
+    """Return Q over Krichevsky and Trofimov's law, from the state of the cell `evidence`."""
     n = seen[:, 0]
     return np.where(n > 0, seen[:, 6] * 2 * np.sqrt(n), 1.0)
 
 
 def _clusters(state: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Centres of the faster and the slower responses in seconds, and the share of the slower."""
+    """Return the centres of the faster and the slower responses in seconds, and the share of the slower."""
     known = state[:, 0] >= FEW
     slower = (state[:, 2] >= state[:, 1]).astype(int)
     rows = np.arange(len(state))

@@ -24,7 +24,7 @@ SLOTS = {
     "synapse": 2, "pair": 1, "mirror": 1, "diode": 1, "bias": 1, "transistor": 3, "capacitor": 2,
 }  # fmt: skip
 SLOT_KINDS = tuple(kind for kind, n in SLOTS.items() for _ in range(n))
-TERMINALS = 3  # of a slot: two inputs and the output
+TERMINALS = 3  # terminals of a slot: two inputs and the output
 N_IO = 4
 INPUT, OUTPUT = 1, 2  # modes: bare connection, buffered voltage; 0 where it is unused
 LARGEST = 32  # blocks along a side

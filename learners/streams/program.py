@@ -189,7 +189,7 @@ def _cell(given: Any, index: int) -> PlacedCell:
             raise ConfigError(f"{key} of cell {name!r} must be {known}, got {value!r}")
         with np.errstate(over="ignore", under="ignore"):
             rounded = float(np.float32(value))
-        if rounded not in known:  # what a bitstream holds must be read back
+        if rounded not in known:  # a bitstream's value must be valid when read back
             raise ConfigError(
                 f"{key} of cell {name!r} must be {known} in single precision too, got {value!r}"
             )
@@ -217,7 +217,7 @@ def _refuse_undriven(cells: Sequence[PlacedCell], outputs: Sequence[str], driven
 
 
 def _order(cells: Sequence[PlacedCell]) -> list[int]:
-    """Places of the cells so that each comes after all that drive its inputs."""
+    """Return the places of the cells in an order in which each comes after all that drive its inputs."""
     drivers: dict[str, list[int]] = {}
     for i, one in enumerate(cells):
         if one.out is not None:

@@ -25,16 +25,16 @@ MOST = 2**32  # workers or tasks
 
 @contextmanager
 def _held(what: str) -> Iterator[None]:
-    """Raise ConfigError where memory does not hold what is made within."""
+    """Raise ConfigError if memory does not hold the arrays made within the context."""
     try:
         yield
-    except (MemoryError, ValueError, OverflowError):  # numpy's words for too many, by how many
+    except (MemoryError, ValueError, OverflowError):  # which one NumPy raises depends on the size
         raise ConfigError(f"memory does not hold {what}; join classes that are rare") from None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JudgedLabels:
-    """Labels that met a consensus of others on their task; each label is judged once.
+    """Labels that were compared with the consensus of others on their task, each label once.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class JudgedLabels:
     worker, label
         Its worker and class.
     consensus
-        The class that its task has by the other labels then there; -1 where two are as probable.
+        The class that its task had by the other labels at that time; -1 if two were equally probable.
     """
 
     row: np.ndarray
@@ -59,9 +59,9 @@ class JudgedLabels:
 class RunningConsensus:
     """Dawid–Skene's model with a shared prior, kept up to date label by label.
 
-    When a label arrives, its task is weighed anew, with what its workers are known to be like, and so are
-    `revisits` older tasks in turn; expected counts follow. The labels of all tasks are kept, since a task's
-    posterior depends on all of them.
+    When a label arrives, its task's posterior is computed anew from the present confusions of its workers,
+    and so are those of `revisits` older tasks in turn; expected counts follow. The labels of all tasks are
+    kept, since a task's posterior depends on all of them.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class RunningConsensus:
     quorum
         Labels that a task needs before its labels are judged, at least 2.
     revisits
-        Older tasks weighed anew at each label, at least 0.
+        Older tasks whose posterior is computed anew at each label, at least 0.
 
     Raises
     ------
@@ -79,7 +79,7 @@ class RunningConsensus:
 
     Notes
     -----
-    **Cost.** A label takes time in proportion to the classes and to the labels of the tasks that it weighs,
+    **Cost.** A label takes time in proportion to the classes and to the labels of the tasks computed anew,
     so a task of very many labels is slow. Memory grows with the labels, the tasks, and workers times classes
     squared.
 
@@ -159,7 +159,7 @@ class RunningConsensus:
         ------
         ValueError
             If shapes differ, a number is out of range, or memory does not hold as many workers or tasks as
-            the largest says.
+            the largest number needs.
         """
         workers, tasks, labels = (np.asarray(one) for one in (workers, tasks, labels))
         if not (workers.ndim == 1 and workers.shape == tasks.shape == labels.shape):
@@ -199,7 +199,7 @@ class RunningConsensus:
         return JudgedLabels(row, self._worker[row], self._label[row], judged[:n_judged, 1].copy())
 
     def posterior(self) -> np.ndarray:
-        """Return the probability of each class of each task, with what is known of the workers now."""
+        """Return the probability of each class of each task, from the present counts of the workers."""
         post = self._post[: self.n_tasks].copy()
         reweighed(self._chain(), self._n_labels, self._counts, self._crowd, self._prior, post)
         return post

@@ -1,8 +1,8 @@
 """The potential support vector machine: classifiers and regressions on proximities of any shape and sign.
 
 `PotentialSVC` and `PotentialSVR` take rows, or a matrix of proximities that need not be square, symmetric or
-positive. `epsilon_path` shows what each tolerance keeps of such a matrix. Choose a scikit-learn `SVC` for
-a square kernel that is positive definite: it errs no more.
+positive. `epsilon_path` shows which columns of such a matrix each tolerance keeps. Choose a scikit-learn
+`SVC` for a square kernel that is positive definite: its error is no larger.
 
 >>> import numpy as np
 >>> plummer_kernel(np.array([[0.0], [3.0]]), np.array([[0.0]]), exponent=2.0, softening=1.0)

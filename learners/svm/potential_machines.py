@@ -75,7 +75,7 @@ class _PotentialMachine(BaseEstimator):  # type: ignore[misc]
         target: Float[np.ndarray, "rows problems"],
         weight: Float[np.ndarray, " rows"],
     ) -> None:
-        """Learn every problem; sets what the classifier and the regression have in common."""
+        """Learn every problem; sets the attributes that the classifier and the regression share."""
         self._check_knobs()
         self._choose_landmarks(row)
         if self.formulation == "ridge":
@@ -169,7 +169,7 @@ class _PotentialMachine(BaseEstimator):  # type: ignore[misc]
     def _proximities(
         self, row: Float[np.ndarray, "rows features"], kept: np.ndarray | slice, first: int = 0
     ) -> Float[np.ndarray, "rows columns"]:
-        """Proximity of each row, which `first` stand before, to the kept columns; a new array."""
+        """Return a new array of proximities of rows, numbered from `first`, to the kept columns."""
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # refused beneath
             found = self._computed(row, kept)
         if not np.isfinite(found).all():
@@ -180,7 +180,7 @@ class _PotentialMachine(BaseEstimator):  # type: ignore[misc]
     def _computed(
         self, row: Float[np.ndarray, "rows features"], kept: np.ndarray | slice
     ) -> Float[np.ndarray, "rows columns"]:
-        """What the kernel says of rows and kept columns."""
+        """Return the kernel's values for rows and kept columns."""
         if self.kernel == "precomputed":
             return row[:, kept].astype(np.float64)
         landmark, given = self.landmarks_[kept], self.kernel_params_
@@ -254,7 +254,7 @@ class _PotentialMachine(BaseEstimator):  # type: ignore[misc]
         self.n_iter_, self.epsilon_max_, self.converged_ = 1, 0.0, True
 
     def _potential(self, X: ArrayLike) -> Float[np.ndarray, "rows problems"]:
-        """Each row's potential in every problem."""
+        """Return each row's potential in every problem."""
         check_is_fitted(self)
         row = self._rows(X)
         potential = np.tile(self._offset, (len(row), 1))
@@ -264,7 +264,7 @@ class _PotentialMachine(BaseEstimator):  # type: ignore[misc]
         return potential
 
     def _rows(self, *given: ArrayLike, **named: Any) -> Any:
-        """Checked rows; with y, from which the number of features is learned, rows and y."""
+        """Return checked rows; given y, set the number of features, and return rows and y."""
         finite = self.kernel != "precomputed"  # a missing proximity is named by its column
         return validate_data(
             self, *given, reset=len(given) > 1, dtype=np.float64, ensure_all_finite=finite, **named
@@ -295,8 +295,8 @@ class PotentialSVC(ClassifierMixin, _PotentialMachine):  # type: ignore[misc]
     landmark_selection
         "random" or "kmeans++".
     epsilon
-        >= 0: the correlation with what is left of y, times its deviation, below which a column is not
-        used. A share: above `epsilon_max_`, at most 1, no column is.
+        >= 0: a column is used only if its correlation with the residual of y, times the residual's
+        deviation, reaches it. A share: above `epsilon_max_`, at most 1, no column is used.
     C
         > 0: bound on one column's coefficient, so that no single column decides.
     formulation
@@ -313,7 +313,7 @@ class PotentialSVC(ClassifierMixin, _PotentialMachine):  # type: ignore[misc]
     max_iter
         Number of times that the solver may let columns in.
     random_state
-        Of the choice of landmarks.
+        Seed, or generator, of the choice of landmarks.
 
     Attributes
     ----------
@@ -324,13 +324,13 @@ class PotentialSVC(ClassifierMixin, _PotentialMachine):  # type: ignore[misc]
     support_ : ndarray of shape (n_support,)
         Columns that a problem uses: all that predictions need.
     column_mean_, column_scale_ : ndarray of shape (n_columns,)
-        By which columns are standardized; 0 for the scale of a constant one.
+        Mean and scale by which columns are standardized; a constant one has scale 0.
     dropped_columns_ : ndarray
         Constant columns.
     intercept_ : ndarray of shape (n_problems,)
         b, the mean of y.
     landmarks_ : ndarray of shape (n_columns, n_features)
-        Not for precomputed proximities.
+        Rows behind the columns; missing for precomputed proximities.
     epsilon_max_ : float
         The smallest `epsilon` at which every coefficient is zero, `support_` empty, and predictions
         constant.
@@ -428,12 +428,12 @@ class PotentialSVC(ClassifierMixin, _PotentialMachine):  # type: ignore[misc]
         return self
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Potential of each row: one column per class, or a vector for two classes."""
+        """Return the potential of each row: one column per class, or a vector for two classes."""
         potential = self._potential(X)
         return potential[:, 0] if len(self.classes_) == 2 else potential
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Class name of each row; ties go to the earlier class."""
+        """Return the class name of each row; ties go to the earlier class."""
         potential = self.decision_function(X)
         code = (potential > 0).astype(np.intp) if potential.ndim == 1 else potential.argmax(axis=1)
         return np.asarray(self.classes_[code])
@@ -479,7 +479,7 @@ class PotentialSVR(RegressorMixin, _PotentialMachine):  # type: ignore[misc]
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Predicted number of each row."""
+        """Return the predicted number of each row."""
         return np.asarray(self._potential(X)[:, 0])
 
 

@@ -86,7 +86,7 @@ def box_lasso(
     -----
     Feature-sign search [1]_ with a box. Columns whose gradient violates the conditions most are let in; the
     minimum on all that are in, at their signs, is solved for, and a column that reaches zero or
-    the bound on the way there stays at it. The objective falls with every step, so no set comes back.
+    the bound on the way there stays at it. The objective falls with every step, so no set recurs.
     `RIDGE` keeps every solve possible where columns repeat each other.
 
     **Guarantees.** `violation` is that of the coefficients returned, computed anew. Without a bound the
@@ -136,7 +136,7 @@ def _violation(
     epsilon: float,
     bound: float,
 ) -> Float[np.ndarray, " columns"]:
-    """How far each column is from optimality: the objective's slope in its steepest allowed direction."""
+    """Return each column's violation: the objective's slope in its steepest allowed direction."""
     inside = np.flatnonzero(coef)
     slope = H[:, inside] @ coef[inside] - linear
     outwards = slope + epsilon * np.sign(coef)
@@ -185,7 +185,7 @@ def _walk(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ColumnMoments:
-    """What the program needs of rows: their weight, and means and products of standardized columns.
+    """The rows as the program needs them: their weight, and means and products of standardized columns.
 
     A constant column has scale 0 and zeros for products, so that its coefficient is 0.
     """

@@ -88,7 +88,7 @@ def coulomb_kernel(
     x, centres
         Rows and charges, in the same units.
     radius
-        Of each sphere, > 0: `coulomb_radii` of the centres.
+        Radius of each sphere, > 0: `coulomb_radii` of the centres.
     exponent
         l > 0.
 
@@ -155,7 +155,7 @@ def coulomb_radii(
 def _squared_distances(
     x: Float[np.ndarray, "rows features"], centres: Float[np.ndarray, "columns features"]
 ) -> Float[np.ndarray, "rows columns"]:
-    """Squared distances by one product; around the centres' mean, where the least is lost to rounding."""
+    """Return squared distances by one product, about the centres' mean: there rounding loses least."""
     origin = centres.mean(axis=0)
     x, centres = x - origin, centres - origin
     squared = x @ (-2.0 * centres.T)

@@ -1,8 +1,8 @@
-"""What the features of tasks say: class probabilities learned from other tasks, and near-duplicates.
+"""Evidence from the features of tasks: class probabilities learned from other tasks, and near-duplicates.
 
-`cross_fitted_probabilities` makes a classifier one more voice beside the crowd, `read_by_gold` reads
-the answers of a few judges as gold teaches. Nothing here is private. Both load scikit-learn when they
-are first used.
+`cross_fitted_probabilities` trains a classifier as one more voice beside the crowd. `read_by_gold` learns
+from gold how to read the answers of a few judges. Nothing here is private. Both load scikit-learn when
+they are first used.
 
 >>> import numpy as np
 >>> near_duplicates(np.array([[1.0, 2, 3], [1, 2, 3], [-3, 1, 0], [0, -5, 1]]), least=0.9).pair

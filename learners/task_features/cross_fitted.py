@@ -28,7 +28,7 @@ __all__ = ["CrossFitted", "cross_fitted_probabilities"]
 INVERSE_PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1)  # scikit-learn's C, the simplest model first
 MAX_TRAINED = 20_000  # tasks that one model learns from
 MIN_BELIEF = 0.02  # classes less likely than this are left out of a task's soft label
-FLOOR = 1e-6  # no class is called impossible, one that training lacked included
+FLOOR = 1e-6  # no class has probability 0, not even one that training lacked
 MAX_ITER = 200
 
 
@@ -82,8 +82,8 @@ def cross_fitted_probabilities(
     Raises
     ------
     ValueError
-        If the arrays do not fit each other, hold what is not finite or negative, or `n_folds` is out
-        of its range.
+        If the arrays do not fit each other, hold negative numbers or ones that are not finite, or
+        `n_folds` is out of its range.
 
     Notes
     -----

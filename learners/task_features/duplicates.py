@@ -7,10 +7,10 @@
 >>> near_duplicates(features)
 NearDuplicates(1 pair)
 
-Features are centred and scaled, and a pair's cosine is compared with a threshold. No two unit
-vectors of that cosine lie further apart than a distance that follows from it, along any direction:
-tasks are sorted along the first principal direction, and a block is compared with those alone that
-are near enough; then along the first few at once, and the rest in full.
+Features are centred and scaled, and a pair's cosine is compared with a threshold. The threshold bounds
+the distance of two unit vectors, and so their distance along any direction. Tasks are sorted along the
+first principal direction, and a block is compared only with tasks near enough on it; then along the
+first few directions at once, and those still near in full.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ BLOCK, OTHERS = 256, 2048  # tasks compared at once, and with how many
 AT_ONCE = 65_536  # pairs whose cosine is computed at once
 FIRST = 16  # principal directions that are looked at before all
 FITTED = 10_000  # tasks that the directions are found from, evenly spread
-LEAST_PEAK = 1e-140  # of a feature: squares of less, and of its inverse, leave the doubles
+LEAST_PEAK = 1e-140  # of a feature: squares of a smaller one, and of its inverse, leave the doubles
 FLAT = 1e-12  # spread over size, of a feature that is the same for every task
 ROUNDING = 1e-4  # of single precision
 
@@ -42,7 +42,7 @@ class NearDuplicates:
     pair
         Places of two tasks, the smaller first; the most alike pair first.
     cosine
-        Of each pair.
+        Cosine of each pair.
     complete
         False where there are more pairs than were listed.
     """
@@ -81,7 +81,7 @@ def near_duplicates(
     -----
     **Guarantees.** Every pair with such a cosine is listed, up to the rounding of single precision,
     unless there are more than 1,000: then 1,000 are, and `complete` is False. Scaling or shifting a
-    column changes nothing but the rounding. A task whose features are all average is like none.
+    column changes nothing but the rounding. A task whose features are all average is in no pair.
 
     **Limits.** With few features many tasks point the same way by chance.
 
@@ -127,7 +127,7 @@ def near_duplicates(
 def _unit_rows(
     features: np.ndarray,
 ) -> tuple[Float[np.ndarray, "kept features"], Int64[np.ndarray, " kept"]]:
-    """Return centred and scaled rows of length 1, and whose they are; average rows are left out."""
+    """Return centred and scaled rows of length 1, and their tasks; average rows are left out."""
     if not features.size:
         return features.astype(np.float32)[:0], np.zeros(0, dtype=np.int64)
     features, peak = within_squares(features)

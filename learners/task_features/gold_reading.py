@@ -29,11 +29,11 @@ __all__ = ["GoldReading", "answer_features", "read_by_gold"]
 
 INVERSE_PENALTIES = (0.03, 0.1, 0.3, 1.0)  # scikit-learn's C; all of them are mixed
 N_FOLDS, N_INNER = 10, 5
-POWERS = (0.1, 0.2, 0.4, 1.0)  # of the consensus, which is too sure where errors are common
+POWERS = (0.1, 0.2, 0.4, 1.0)  # powers of the consensus, which is too sure if errors are common
 CAUTION = 0.5  # power of the likelihoods that weigh consensus and classifiers
-MAX_SURE = 0.97  # of the consensus in the mixture: one error must not rule it out
+MAX_SURE = 0.97  # for the consensus in the mixture: one error must not rule it out
 LEAST = 1e-12  # of a posterior that is raised to a power
-FLOOR = 0.002  # no class is called impossible, one that gold lacked included
+FLOOR = 0.002  # no class has probability 0, not even one that gold lacked
 MAX_ITER = 200
 
 Reader: TypeAlias = Callable[[np.ndarray], Float64[np.ndarray, "rows classes"]]
@@ -50,7 +50,7 @@ class GoldReading:
     consensus_weight
         Share of the consensus in them, in [0, 1], mean over the folds; the classifiers have the rest.
     n_gold
-        Gold tasks that taught.
+        Gold tasks that were learned from.
     """
 
     probabilities: Float64[np.ndarray, "tasks classes"]
@@ -123,13 +123,13 @@ def read_by_gold(
     Raises
     ------
     ValueError
-        If the arrays do not fit each other, codes are none of the classes, rows of `posterior` do not
+        If the arrays do not fit each other, codes are not among the classes, rows of `posterior` do not
         add up to 1, or fewer than 10 gold tasks are known.
 
     Notes
     -----
-    **Guarantees.** The probabilities of a gold task do not depend on its own truth: gold can check what it
-    taught. Tasks without gold that have the same answers and the same posterior have the same
+    **Guarantees.** The probabilities of a gold task do not depend on its own truth, so that gold can check
+    them. Tasks without gold that have the same answers and the same posterior have the same
     probabilities; every probability is at least 0.002 / classes; a judge's place among the columns
     plays no part but for the rounding.
 

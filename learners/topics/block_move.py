@@ -1,6 +1,6 @@
 """The blocked move: a new path and new levels together, proposed from frozen topics.
 
-It lets a document cross to another part of the graph, which one path step given its levels hardly can.
+It lets a document cross to another part of the graph, which a path step given its levels hardly does.
 `path_log_likelihoods` is its one sum over paths; the flat start and the exact likelihood use it too.
 """
 
@@ -19,7 +19,7 @@ from learners.topics.topic_counts import (
     Law,
     add_words,
 )
-from quality.parallel import kernel  # the decorator alone: it knows no label
+from quality.parallel import kernel  # the numba decorator alone
 
 __all__ = [
     "block_move", "draw_levels", "fill_topics", "log_path", "path_log_likelihoods", "propose",
@@ -135,7 +135,7 @@ def propose(
     topic: Float[np.ndarray, "nodes runs"], times: Int[np.ndarray, " runs"],
     rng: np.random.Generator,
 ) -> tuple[float, float, float]:  # fmt: skip
-    """Give document d a path and levels drawn from the topics as they are; it is out of the counts.
+    """Draw a path and levels for document d, which is out of the counts, from the present topics.
 
     Return its log path probability, and the sums of log topic and of levels.
     """

@@ -1,4 +1,4 @@
-"""Concept graphs: what was learned, as plain arrays, and what a caller knows beforehand.
+"""Concept graphs: a learned one, as plain arrays, and one that a caller gives beforehand.
 
 >>> given = GivenGraph.of({"animal": ["cat", "dog"], "cat": ["tabby"]}, n_levels=3, lower=False)
 >>> given.names, given.depth
@@ -26,7 +26,7 @@ class ConceptGraph:
     depth
         Level of each node; 0 is the root.
     documents, words
-        Documents whose path visits each node, and words that stand there.
+        Documents whose path visits each node, and words assigned to it.
     ends
         Documents whose path ends at each node.
     is_new
@@ -85,7 +85,7 @@ class ConceptGraph:
 
 @dataclass(frozen=True, slots=True)
 class GivenGraph:
-    """Named concepts and their levels, the root first: what a caller knows of a graph beforehand.
+    """Concepts that a caller gives beforehand: names and levels, the root first.
 
     Parameters
     ----------

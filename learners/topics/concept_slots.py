@@ -1,4 +1,4 @@
-"""The slots of a concept graph: nodes by level, who may follow whom, and every path.
+"""The slots of a concept graph: nodes by level, the nodes that may follow each, and every path.
 
 A path begins at the root and goes down to a slot of the next level (or of any lower one) until it
 leaves; a slot that no document's path visits is a concept not yet found.
@@ -86,7 +86,7 @@ class Slots:
 class PathTable(NamedTuple):
     """Every path: its nodes from the root (then -1), their number, and how many the path before shares.
 
-    Paths of one length stand together, and those that begin alike beside each other.
+    Paths of one length are consecutive, and among them those with the same beginning.
     """
 
     nodes: Int[np.ndarray, "paths levels"]

@@ -1,4 +1,4 @@
-"""The flat start: topics without a graph, laid into slots by where they stand in documents.
+"""The flat start: topics without a graph, laid into slots by their use in documents.
 
 Where no labels anchor the slots, collapsed latent Dirichlet allocation finds topics; topics that are alike
 become one; the topic of most documents is the root, and the rest are laid out by how specific they are and
@@ -13,15 +13,15 @@ from jaxtyping import Float, Int
 from learners.topics.block_move import path_log_likelihoods
 from learners.topics.concept_slots import PathTable, Slots
 from learners.topics.topic_counts import Documents
-from quality.parallel import kernel  # the decorator alone: it knows no label
+from quality.parallel import kernel  # the numba decorator alone
 
 __all__ = ["flat_topics"]
 
 SWEEPS = 80
 CONCENTRATION = 0.1  # of topics in a document
 ALIKE = 0.7  # cosine of topics that become one
-PRESENT = 0.05  # of a document's words: below that a topic is not in it
-TAUS = np.array([0.15, 0.4])  # at which layouts are compared
+PRESENT = 0.05  # share of a document's words below which a topic is not in it
+TAUS = np.array([0.15, 0.4])  # values of tau at which layouts are compared
 MAX_JUDGES = 150  # documents that compare them
 N_LAYOUTS = 4  # the first by how specific topics are, the others at random
 WORK = 4e9  # steps of the inner loop spent on comparisons, about: seconds
@@ -31,7 +31,7 @@ def flat_topics(
     documents: Documents, slots: Slots, table: PathTable, n_words: int, eta: float,
     rng: np.random.Generator,
 ) -> Int[np.ndarray, "words nodes"]:  # fmt: skip
-    """Return counts of words at each slot to place all documents by; slots without a topic are empty."""
+    """Return counts of words at each slot, by which all documents are placed; a slot may be empty."""
     if not len(documents.word):
         return np.zeros((n_words, slots.n_nodes), np.int64)
     topic = rng.integers(slots.n_nodes, size=len(documents.word))

@@ -29,14 +29,14 @@ from learners.topics.topic_fit import Chain, Schedule, Start, go_on, learn
 __all__ = ["GraphLDA"]
 
 PRIORS = ("alpha", "beta", "eta")
-MAX_WEIGHTS = 10_000_000  # of paths, documents and samples that are held at once: 80 MB
+MAX_WEIGHTS = 10_000_000  # paths by documents by samples, held at once: 80 MB
 
 
 class GraphLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Topics that form a graph of concepts, from the general to the specific, learned by Gibbs sampling.
 
     Each document follows a path from the root, and its words come from the concepts on it, most of them
-    from the last. Labels, where there are any, say at which concept a document's path ends.
+    from the last. Labels, where there are any, fix the concept at which a document's path ends.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class GraphLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         Where documents without a label begin: "flat", from topics without a graph; "labels", one after
         another beside the labelled ones; "root"; "auto", "labels" if there are labels, else "flat".
     n_restarts
-        Starts; after burn-in the one of highest joint density goes on.
+        Starts; after burn-in the one of highest joint density is continued.
     sampler
         "block", or "conditional" without the blocked move, as in the paper: for comparison.
     order
@@ -82,17 +82,17 @@ class GraphLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     labels_, paths_
         Name of the last concept, and names of all concepts, on each training document's path.
     log_joint_
-        Log joint density after each sweep of the chain that went on.
+        Log joint density after each sweep of the chain that was continued.
     n_nodes_used_
         Nodes that documents visit.
 
     Notes
     -----
-    Where not to use it: where a label is not a matter of words, with fewer than some hundred documents
-    or documents of a few words, or to classify with many labels of each class, where a linear model is
-    quicker (``python -m benchmarks.learners.topics`` compares them).
+    Do not use it if labels do not depend on words, or with fewer than some hundred documents, or with
+    documents of a few words. To classify with many labels of each class a linear model is quicker
+    (``python -m benchmarks.learners.topics`` compares them).
 
-    **Guarantees.** With `order` "mh" every sweep after burn-in leaves the posterior as it is; a labelled
+    **Guarantees.** With `order` "mh" every sweep after burn-in leaves the posterior invariant; a labelled
     training document's path ends at its label; the same seed gives the same result; `score` is the exact
     likelihood of each kept sample, averaged in probability; `partial_fit` with `freeze` changes no earlier
     document's path.

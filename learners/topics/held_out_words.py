@@ -1,4 +1,4 @@
-"""Exact likelihood of documents not yet seen, and what they are about.
+"""Exact likelihood of new documents, and the share of their words at each concept.
 
 The latent state of a new document is its path and one number, so nothing has to be sampled: tau is
 integrated by Gauss–Jacobi quadrature, and kept samples are averaged in probability.
@@ -17,7 +17,7 @@ from learners.topics.block_move import path_log_likelihoods
 from learners.topics.concept_slots import PathTable, Slots
 from learners.topics.level_law import LEAST_TAU, level_probabilities
 from learners.topics.topic_counts import Counts, Documents, Law
-from quality.parallel import kernel  # the decorator alone: it knows no label
+from quality.parallel import kernel  # the numba decorator alone
 
 __all__ = [
     "Sample", "check_prior", "log_mean", "path_log_weights", "quadrature", "sample_of",
@@ -163,7 +163,7 @@ def word_shares(
 ) -> Float[np.ndarray, "documents nodes"]:  # fmt: skip
     """Return the expected share of each document's words at each node; `log_path` has its log posteriors.
 
-    Of a document without words it is its expected share of levels.
+    For a document without words it is the expected share of levels.
     """
     found = np.zeros((len(log_path), sample.topics.shape[1]))
     for d, (taus, log_weight) in enumerate(_rules(documents, prior)):

@@ -9,7 +9,7 @@ import math
 import numpy as np
 from jaxtyping import Float
 
-from quality.parallel import kernel  # the decorator alone: it knows no label
+from quality.parallel import kernel  # the numba decorator alone
 
 __all__ = ["LEAST_TAU", "draw_tau", "level_probabilities", "log_normaliser"]
 

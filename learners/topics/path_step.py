@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 
 from learners.topics.level_law import log_normaliser
 from learners.topics.topic_counts import Assignment, Counts, Documents, Law
-from quality.parallel import kernel  # the decorator alone: it knows no label
+from quality.parallel import kernel  # the numba decorator alone
 
 __all__ = ["draw_log", "draw_path", "score_levels"]
 
@@ -30,7 +30,7 @@ def draw_log(log_weight: Float[np.ndarray, " n"], n: int, rng: np.random.Generat
         left -= math.exp(log_weight[i] - most)
         if left < 0.0:
             return i
-    last = 0  # rounding left a crumb: the last that has weight
+    last = 0  # rounding left a remainder: take the last with weight
     for i in range(n):
         if log_weight[i] > -math.inf:
             last = i

@@ -1,6 +1,6 @@
 """The chain: sweeps over documents, orders and hyper-parameters.
 
-Each leaves the posterior as it is, unless it is greedy or sorts the orders.
+Each leaves the posterior invariant, unless it is greedy or sorts the orders.
 """
 
 import math
@@ -27,7 +27,7 @@ from learners.topics.topic_counts import (
     shuffle_orders,
     sort_orders,
 )
-from quality.parallel import kernel  # the decorator alone: it knows no label
+from quality.parallel import kernel  # the numba decorator alone
 
 __all__ = ["Moves", "place", "step_priors", "sweep"]
 

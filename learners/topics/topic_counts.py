@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from scipy.special import betaln, gammaln
 
 from learners.topics.concept_slots import Slots
-from quality.parallel import kernel  # the decorator alone: it knows no label
+from quality.parallel import kernel  # the numba decorator alone
 
 __all__ = [
     "Assignment", "Counts", "Documents", "Law", "add_path", "add_words", "count", "documents_of",
@@ -183,7 +183,7 @@ def add_words(counts: Counts, law: Law, documents: Documents, state: Assignment,
 def remove_words(
     counts: Counts, law: Law, documents: Documents, state: Assignment, d: int
 ) -> float:
-    """Take a document's words out; return the log probability that putting them back has."""
+    """Take a document's words out; return the log probability of putting them back."""
     size = law.eta * counts.words.shape[0]
     score = 0.0
     for t in range(documents.start[d], documents.start[d + 1]):
@@ -196,7 +196,7 @@ def remove_words(
 
 
 def log_joint(documents: Documents, state: Assignment, counts: Counts, law: Law) -> float:
-    """Return the log density of words, levels, paths, orders and tau; topics, sticks are integrated out."""
+    """Return the log density of words, levels, paths, orders and tau; topics and sticks integrated out."""
     n_words = counts.words.shape[0]
     size = n_words * law.eta
     seen = counts.words[counts.words > 0]

@@ -39,7 +39,7 @@ class Schedule:
     n_samples, thin
         Samples kept from the last sweeps, one of so many.
     n_restarts
-        Starts of which the one of highest joint density goes on.
+        Starts, of which the one of highest joint density is continued.
     moves
         What a sweep does.
     start
@@ -57,7 +57,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chain:
-    """A chain as it stands, with the samples that were kept and the trace of its log joint density."""
+    """The state of a chain, with the samples that were kept and the trace of its log joint density."""
 
     documents: Documents
     state: Assignment

@@ -1,4 +1,4 @@
-"""What was done to private data, and what it costs in exact arithmetic.
+"""Events, which are records of releases, and their costs in exact arithmetic.
 
 An event is a public record of one release. The ledger stores events, never costs, so that a better
 composition can be applied to old records; the meaning of a kind and of its fields must therefore
@@ -442,7 +442,7 @@ def account_from(
         cells.setdefault(part, Counter())[event] += count
     account, single = Account(), dict[str, Cost]()
     profiles = dict[frozenset[tuple[str, int]], Cost]()
-    for part, events in cells.items():  # most cells have had the same releases: each set is priced once
+    for part, events in cells.items():  # most cells have equal releases, priced once
         profile = frozenset(events.items())
         if profile not in profiles:
             total = NOTHING

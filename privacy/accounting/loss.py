@@ -77,4 +77,4 @@ def claim_loss(epsilon: Fraction, delta: Fraction) -> Loss:
     Epsilon is rounded up to a double, and to the smallest loss that a grid can hold.
     """
     above = math.nextafter(float(min(max(epsilon, MIN_CLAIM), MAX_CLAIM)), math.inf)
-    return response_loss(above, float(delta))  # composition raises deltas by more than the rounding here
+    return response_loss(above, float(delta))  # composition raises deltas by more than this rounds

@@ -67,7 +67,6 @@ class PlanEvent:
     a map of this draw. So the plan is (epsilon, delta)-private. (3) Hence the plan is a random map of a
     single draw of (epsilon, delta) randomised response, made when it is paid. It adds up with entries
     before, between and after its releases, even if these are chosen adaptively.
-    entries before, between and after its releases, chosen however they are.
 
     **Guarantees.** A claim below what composition realises cannot be built; the plan of a fixed bundle
     costs no more than its releases one by one. The ledger reads a paid plan back without composing it again

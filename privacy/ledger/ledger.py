@@ -1,9 +1,9 @@
 """The one door through which private data leaves: no payment, no noise.
 
 Each data set has a budget. A release is booked durably before its noise is drawn, stored before it
-is returned, and paid once: the same mechanism on the same data returns the stored value. A crash can
-leave a release paid and not drawn; asking again draws it under the same payment, because no value was
-returned before. `Ledger` is used as in its examples; the steps of a release stand in
+is returned, and paid once: the same mechanism on the same data returns the stored value. A crash can leave
+a release paid and not drawn. Asking again then draws it under the same payment, because no value was
+returned before. The examples of `Ledger` show its use; the steps of a release stand in
 `privacy.ledger.releasing`.
 
 >>> import tempfile
@@ -56,7 +56,7 @@ from privacy.query import Part, Query, Unit, is_whole
 
 __all__ = ["Ledger", "Release", "store_at"]
 
-NEWEST = 10_000  # rows of the chain that every opening follows: a tenth of a second
+NEWEST = 10_000  # rows of the chain that every opening checks: a tenth of a second
 
 T = TypeVar("T")
 
@@ -68,19 +68,19 @@ class Release(Generic[T]):
     Parameters
     ----------
     value
-        As stored: parsed from JSON.
+        The stored value, parsed from JSON.
     entry
         Its number in the ledger.
     event
         Record of the draw.
     fresh
-        False where the value was stored before. Public only for interactions and under a publication
-        key: elsewhere it shows whether the private data changed since.
+        False if the value was stored before. Public only for interactions and under a publication key:
+        elsewhere it shows whether the private data changed since then.
     facts
-        The public facts of the query that paid, as its `Publication` has them; empty without one.
+        The public facts of the query that paid, from its `Publication`; empty without one.
     stale
-        True where the value was drawn under the query's key from other private data than the query's.
-        **Not for the public.**
+        True if the value was drawn under the query's key from private data other than the query's. **Not
+        for the public.**
     """
 
     value: T
@@ -98,39 +98,39 @@ class Ledger:
     ----------
     where
         Path of the file, on a local disk, or URL of the database,
-        ``postgresql+psycopg://user:password@host:port/database``, which is never repeated in a
-        message or repr. Tables are made where there are none; folder or database must exist.
+        ``postgresql+psycopg://user:password@host:port/database``. No message or repr repeats the URL.
+        Missing tables are made; folder or database must exist.
     key
-        Secret of 16 to 64 bytes for the fingerprints of private data and for the chain that holds
-        the rows together; the same one every time.
+        Secret of 16 to 64 bytes for the fingerprints of private data and for the chain of rows; the same
+        one every time.
 
     Raises
     ------
     LedgerError
-        If the ledger is damaged, cannot be reached or written, is of another version, has another
-        key, or is a file that others than its owner may use.
+        If the ledger is damaged, cannot be reached or written, is of another version, has another key, or
+        is a file that anyone but its owner may use.
     ValueError, TypeError
         If the key has another length or type, or the URL is not of this form.
 
     Notes
     -----
-    **Guarantees.** What is spent never exceeds the budget, with any number of processes; a spend
-    is durable before its noise is drawn, and a value is durable before it is returned; the same
-    request is paid once and has one value; no plan gives more releases than it paid for; a refusal
-    changes nothing, except that an interaction stays paid whose first question is refused; no message
-    and no repr shows a private value; no row is deleted or overwritten; a row that was changed, removed
-    or added by other means is named by `verify`, among the newest 10,000 rows by every opening and
-    statement too, and where it is a budget, a plan or a secret state, by every use.
-    **Privacy.** Requests may depend on what was released before (adaptive basic composition of
-    the entries' events). Interactions and their questions are known by public things alone, and what
-    they return depends on private data through their own noise alone. That a release is stored or
-    fresh, the time of an entry, and how long a
-    draw took can depend on private data: show releases, and keep the ledger and its statements to
-    yourself. Data sets are accounted apart: a task that is in two of them is spent twice.
-    **Limits.** A ledger that was set back whole to an earlier copy of itself looks sound, and
-    forgets what was spent since: keep its `head` elsewhere, which `lacking` compares. Anyone who can
-    write to the ledger's folder can put another file in its place, and with the key can write any
-    history: keep both in a folder of mode 0700.
+    **Guarantees.** What is spent never exceeds the budget, with any number of processes. A spend is durable
+    before its noise is drawn, and a value is durable before it is returned. The same request is paid once
+    and has one value. No plan gives more releases than it paid for. A refusal changes nothing, except that
+    an interaction stays paid if `answer`, after its `check`, refuses the first question. No message and no
+    repr shows a private value. No row is deleted or overwritten. If a row was changed, removed or added by
+    other means, `verify` names it; every opening and statement checks the newest 10,000 rows, and every use
+    checks the budgets, plans and secret states that it reads.
+    **Privacy.** Requests may depend on earlier releases (adaptive basic composition of the entries'
+    events). The ledger recognises interactions and their questions by public things alone, and their
+    answers depend on private data through their own noise alone. Whether a release is stored or fresh, the
+    time of an entry, and the duration of a draw can depend on private data: show releases, and keep the
+    ledger and its statements to yourself. Data sets are accounted apart: a task that is in two of them is
+    spent twice.
+    **Limits.** A ledger that was replaced by an earlier copy of itself looks sound, and lacks what was
+    spent since then: keep its `head` elsewhere, and compare it by `lacking`. Anyone who can write to the
+    ledger's folder can put another file in its place, and with the key can write any history: keep both in
+    a folder of mode 0700.
 
     Examples
     --------
@@ -175,7 +175,7 @@ class Ledger:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """End a with-block; each call opens and closes a connection, so nothing is left open."""
+        """End a with-block; each call opens and closes its own connection, so none is left open."""
 
     def _check(self, *, newest: int | None = None) -> int:
         """Check tables, key, and the chain or its newest rows; return the number of rows."""
@@ -190,7 +190,7 @@ class Ledger:
     def open_budget(
         self, dataset: str, *, unit: Unit, epsilon: float, delta: float, n: int
     ) -> None:
-        """Set a data set's budget where it has none; repeating the same numbers changes nothing.
+        """Set the budget of a data set that has none; repeating the same numbers changes nothing.
 
         Parameters
         ----------
@@ -220,12 +220,12 @@ class Ledger:
         ValueError
             If not epsilon > 0 and 0 <= delta < 1/n.
         LedgerError
-            If the data set has no budget, or more than the new limit is spent already.
+            If the data set has no budget, or has already spent more than the new limit.
         """
         change_limit(self._access, dataset, epsilon, delta)
 
     def open_plan(self, dataset: str, plan: PlanEvent, *, name: str) -> int:
-        """Pay once for the same plan and name; return the entry, under which releases are drawn.
+        """Pay once for the same plan and name; return the entry, by which releases use the plan's slots.
 
         Raises as `release` does.
         """
@@ -237,7 +237,7 @@ class Ledger:
         *,
         plans: Iterable[tuple[str, PlanEvent, str]] = (),
     ) -> None:
-        """Check that all of these could be paid, in any order, without paying any.
+        """Check that all of these could be paid, in any order, without paying.
 
         Raises as `release` does; `plans` are data sets, plans and names, as for `open_plan`.
         """
@@ -252,14 +252,14 @@ class Ledger:
     def release(
         self, mechanism: Mechanism, query: Query, *, plan: int | None = None
     ) -> Release[Json]:
-        """Pay for one value, draw it, store it and return it; or return the stored one.
+        """Pay for one value, draw it, store it and return it; if it is stored already, return it.
 
         Parameters
         ----------
         mechanism, query
-            What to draw, and from which private data.
+            What to draw, and the private data to draw it from.
         plan
-            Entry of a plan that has paid, from one of whose slots it is drawn.
+            Entry of a paid plan, from one of whose slots the value is drawn.
 
         Raises
         ------
@@ -276,7 +276,7 @@ class Ledger:
 
         Notes
         -----
-        If the draw itself raises, the payment stays; asking again draws under it.
+        If the draw itself raises, the payment stays; asking again draws under the same payment.
         """
         return self.release_all(mechanism, (query,), plan=plan)[0]
 
@@ -294,26 +294,26 @@ class Ledger:
         return self._releases(asked, released)
 
     def interact(self, mechanism: Interaction, query: Query, question: Question) -> Release[Json]:
-        """Ask an interaction one question; it is paid when it is first seen, for all questions.
+        """Ask an interaction one question; its first call pays for all questions.
 
-        An interaction is the same while its knobs and its query are, but for the query's private
-        arrays; a question is the same while its name is. A name that was asked before returns its
-        stored answer, whatever the private arrays are now, and `fresh` is False, which is public here.
-        Every call counts in the `History` of those that follow. Raises as `release` does; where the
-        question is refused the payment stays, and the next one is answered under it.
+        An interaction is identified by its knobs and its query without the private arrays, and a question
+        by its name. A repeated name returns its stored answer, even if the private arrays have changed, and
+        `fresh` is False, which is public here. Every call counts in the `History` of later ones. Raises as
+        `release` does. A first question that `check` refuses is not paid for. If `answer` raises, the
+        payment stays, and the next question is answered under it.
         """
         return self.interact_all(mechanism, query, (question,))[0]
 
     def interact_all(
         self, mechanism: Interaction, query: Query, questions: Sequence[Question]
     ) -> tuple[Release[Json], ...]:
-        """Ask questions fixed beforehand, in turn, as `interact` would, in one transaction.
+        """Ask questions fixed in advance, in turn, as `interact` would, in one transaction.
 
         Notes
         -----
-        **Guarantees.** State, budget and answers move as they would question by question; nothing
-        returned depends on whether two private arrays are equal; where a question is refused or the
-        process dies, none of them was answered and no state has moved.
+        **Guarantees.** State, budget and answers move as they would question by question. Nothing returned
+        depends on whether two private arrays are equal. If a question is refused or the process dies, none
+        of them was answered and no state has moved.
         """
         if not isinstance(mechanism, Interaction):
             raise TypeError(f"mechanism must answer questions, got {type(mechanism).__name__}")
@@ -329,7 +329,7 @@ class Ledger:
     def _releases(
         self, asked: Sequence[Request], released: Sequence[tuple[int, str, bool]]
     ) -> tuple[Release[Json], ...]:
-        """Return the releases, with the facts of the day they were paid where a key published them."""
+        """Return the releases; under a key, with the facts of the day on which they were paid."""
         asks = list(zip(asked, released, strict=True))
         keyed = {entry for request, (entry, *_) in asks if request.contents is not None}
         published = {}
@@ -351,7 +351,7 @@ class Ledger:
         dataset
             Its name in the ledger.
         entries
-            Number of newest entries to list; None for all. The totals are always of all.
+            Number of newest entries to list; None for all. The totals always count all entries.
         """
         _check_n_entries(entries)
         with self._access.reading() as book:
@@ -360,9 +360,9 @@ class Ledger:
             return read_statement(book, dataset, newest=entries)
 
     def statements(self, *, entries: int | None = None) -> tuple[Statement, ...]:
-        """Return the statements of all data sets, by name, as they are at one moment.
+        """Return the statements of all data sets, by name, as of one moment.
 
-        `entries` is as for `statement`; the chain's newest rows are followed once for all.
+        `entries` is as for `statement`; the chain's newest rows are checked once for all.
         """
         _check_n_entries(entries)
         with self._access.reading() as book:
@@ -383,18 +383,18 @@ class Ledger:
             return time_of(book, (entry, *more))
 
     def paid_parts(self, dataset: str) -> set[tuple[Part, int]]:
-        """Return the cells that were paid for, each with the number of records it had then."""
+        """Return the paid cells, each with its number of records at the time of payment."""
         with self._access.reading() as book:
             return paid_parts(book, dataset)
 
     def verify(self) -> int:
-        """Follow the whole chain of rows; return the number of rows, which only grows.
+        """Check the whole chain of rows; return the number of rows, which only grows.
 
         Raises
         ------
         LedgerError
-            If a row does not fit, by its name, such as "entry 17"; or if tables, triggers or the
-            file itself are not what they must be.
+            If a row does not fit; the message names it, such as "entry 17". Or if tables, triggers or the
+            file itself are not as they must be.
         """
         return self._check()
 
@@ -404,17 +404,18 @@ class Ledger:
             return read_head(book)
 
     def lacking(self, heads: Iterable[Head]) -> tuple[Head, ...]:
-        """Return those of earlier heads that this ledger did not grow from.
+        """Return the earlier heads that are not part of this ledger's chain.
 
         Parameters
         ----------
         heads
-            What `head` has returned before.
+            Earlier results of `head`.
 
         Notes
         -----
-        **Guarantees.** None is returned while rows are only added, by anyone; after the ledger was
-        set back whole, every head of a row that it lost, also once other rows stand there.
+        **Guarantees.** No head is returned while rows are only added, by anyone. If the ledger was replaced
+        by an earlier copy, every head of a lost row is returned, even after other rows have taken its
+        place.
         """
         given = _listed("heads", heads, Head)
         with self._access.reading() as book:
@@ -423,22 +424,22 @@ class Ledger:
     def backup(self, path: Path) -> None:
         """Write a copy of the ledger's file to a new one, of mode 0600, consistent while in use.
 
-        The copy opens with the same key. It does not hold what is spent after it was made: put it in
-        the ledger's place only with an account of that.
+        The copy opens with the same key. It lacks what is spent after it is made: put it in the ledger's
+        place only with a record of that.
 
         Raises
         ------
         LedgerError
-            If there is a file at `path`, it cannot be written, or the ledger is a server's, which
-            has its own tool for it.
+            If there is a file at `path`, or it cannot be written, or the ledger is in a server's database:
+            the server has its own tool for backups.
         """
         self._access.store.backup(Path(path).absolute())
 
 
 def _listed(what: str, given: Iterable[T], kind: type | None = None) -> list[T]:
-    """Return what was given as a list; raise TypeError, which shows types alone, for other things.
+    """Return the items as a list; raise TypeError, which shows types alone, for other things.
 
-    Without a kind each thing is checked where it is used.
+    Without a kind each item is checked at its use.
     """
     if not isinstance(given, Iterable):
         raise TypeError(f"{what} must be a list, got {type(given).__name__}")
@@ -450,7 +451,7 @@ def _listed(what: str, given: Iterable[T], kind: type | None = None) -> list[T]:
 
 
 def _rows(what: str, given: Iterable[T], *parts: str) -> list[T]:
-    """Return rows of as many parts as are named; raise TypeError, which shows types alone, for others."""
+    """Return rows with one item for each named part; raise TypeError, which shows types alone, for others."""
     rows = _listed(what, given)
     for row in rows:
         if not (isinstance(row, Sequence) and len(row) == len(parts)):

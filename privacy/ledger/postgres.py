@@ -1,8 +1,8 @@
 """The ledger in a PostgreSQL database, for campaigns that several machines run.
 
-The tables stand in the schema `crowdassay`, one ledger to a database. A write transaction locks the data
-set's budget row (READ COMMITTED with SELECT ... FOR UPDATE) and is durable whatever the server's
-settings are. The server's administrators can read and undo all of it.
+The tables are in the schema `crowdassay`, one ledger to a database. A write transaction locks the data
+set's budget row (READ COMMITTED with SELECT ... FOR UPDATE) and is durable under every setting of the
+server. The server's administrators can read and undo all of it.
 
 >>> PostgresStore.at("postgresql://me:secret@host/campaign")
 Traceback (most recent call last):
@@ -28,7 +28,7 @@ SCHEMA = (
     "CREATE SCHEMA crowdassay",
     "SET LOCAL search_path = crowdassay",
     *definitions(number="BIGINT", bytes_="BYTEA"),
-    # of an index's row the server takes 2,704 bytes, and cells and events may be longer
+    # the server limits a row of an index to 2,704 bytes, and cells and events may be longer
     "CREATE INDEX entries_of_all ON entries (dataset, entry) WHERE partition IS NULL",
     """CREATE FUNCTION only_grows() RETURNS trigger LANGUAGE plpgsql AS
         $$ BEGIN RAISE 'the ledger only grows'; END $$""",
@@ -53,7 +53,7 @@ FOUND_TRIGGERS = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PostgresStore:
-    """A `privacy.ledger.store.Store` in the database that `url` names; the URL is kept out of every repr."""
+    """A `privacy.ledger.store.Store` in the database that `url` names; no repr shows the URL."""
 
     url: URL = field(repr=False)
     place: str = field(init=False)
@@ -66,7 +66,7 @@ class PostgresStore:
 
     @classmethod
     def at(cls, text: str) -> "PostgresStore":
-        """Read a URL; no error repeats it, as it may hold a password."""
+        """Read a URL; no error message repeats it, as it may hold a password."""
         try:
             url = make_url(text)
         except (SQLAlchemyError, ValueError):
@@ -107,7 +107,7 @@ class PostgresStore:
             raise LedgerError(f"cannot reach {self.place}: {self.reason(error)}") from None
 
     def make(self, fill: Fill) -> bool:
-        """Make schema and tables in one transaction; keep those that another process has made."""
+        """Make schema and tables in one transaction; keep them if another process has made them."""
         try:
             with self.engine.connect() as connection:
                 connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({MAKING})")

@@ -1,9 +1,9 @@
-"""What is published under a public key: paid and drawn once, whatever becomes of the data.
+"""Publications under a public key: paid and drawn once, even if the data change.
 
-The ledger knows a query with a `Publication` by public things alone: mechanism, name, key, terms and
-cell. So whether a value is stored or fresh says nothing about the data, and neither does the equality
-of two publications. Beside each such value stands a keyed digest of the private data that it was drawn
-from, by which the data's owners learn that it is older than the data.
+The ledger recognises a query with a `Publication` by public things alone: mechanism, name, key, terms and
+cell. So neither the freshness of a value nor the equality of two publications reveals anything about the
+data. A keyed digest of the private data is stored with each such value; by it the data's owners see that a
+value is older than the data.
 
 >>> import numpy as np
 >>> from privacy.query import Publication, Unit
@@ -42,7 +42,7 @@ ANOTHER_KEY = "nothing was spent. Give another publication key, which is paid an
 
 
 def public_identity(query: Query, mechanism: Any) -> dict[str, Any]:
-    """Return all that a query under a key is known by, as JSON; `mechanism` describes its knobs."""
+    """Return the public identity of a query under a key, as JSON; `mechanism` describes its knobs."""
     if query.publication is None:
         raise ValueError("query must have a publication")
     return {
@@ -59,9 +59,9 @@ def public_identity(query: Query, mechanism: Any) -> dict[str, Any]:
 
 
 def check_keys_are_unused(book: Book, new: Sequence[Query]) -> None:
-    """Raise LedgerError if a name and cell were published under its key on other terms, or are so here.
+    """Raise LedgerError if a key has other terms for the same name and cell, on record or among these.
 
-    The caller holds the data sets' locks, and has found no entries of these queries' own terms.
+    The caller holds the data sets' locks, and has found no entries for these queries with their own terms.
     """
     names: dict[tuple[str, str], set[str | None]] = {}
     for query in new:
@@ -80,9 +80,9 @@ def check_keys_are_unused(book: Book, new: Sequence[Query]) -> None:
 
 
 def check_undrawn(book: Book, query: Query, event: Event, entry: int) -> None:
-    """Raise LedgerError if a paid entry has given nothing yet, and it was for other facts or another event.
+    """Raise LedgerError if an entry without a value was paid for other facts or another event.
 
-    What is drawn now would be of other records than those it was paid for, or at another price.
+    A draw would come from other records than those that were paid for, or cost another price.
     """
     drawn = (
         select(table.c.entry).where(table.c.entry == entry).limit(1)
@@ -99,7 +99,7 @@ def check_undrawn(book: Book, query: Query, event: Event, entry: int) -> None:
 
 
 def check_same_size(book: Book, query: Query, entry: int) -> None:
-    """Raise LedgerError unless an entry was paid for as many records, of the same part and facts."""
+    """Raise LedgerError unless an entry was paid for the same number of records, part and facts."""
     row = book.connection.execute(select(entries).where(entries.c.entry == entry)).one()
     facts = None if query.publication is None else query.publication.facts
     if (row.n, part_of(row), row.facts) != (int(query.n), query.part, facts):
@@ -111,7 +111,7 @@ def check_same_size(book: Book, query: Query, entry: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What stands with an entry under a key: event, public facts, and a digest of the data drawn from."""
+    """The content of an entry under a key: event, public facts, and a digest of the data drawn from."""
 
     event: Event
     facts: str
@@ -119,7 +119,7 @@ class Published:
 
 
 def find_published(book: Book, numbers: Collection[int]) -> dict[int, Published]:
-    """Return what entries were paid for, and what their values were drawn from, by their numbers."""
+    """Return by number what entries were paid for, and the digests of the data behind their values."""
     asked = list(numbers)
     contents = {
         row.entry: row.contents
@@ -133,7 +133,7 @@ def find_published(book: Book, numbers: Collection[int]) -> dict[int, Published]
 
 
 def _event_of(row: Record) -> Event:
-    """The mechanism's event, also where a plan's slot paid for it."""
+    """Return the mechanism's event, even if a plan's slot paid for it."""
     event = parse_event(row.event)
     return parse_event(event.event) if isinstance(event, PlannedEvent) else event
 

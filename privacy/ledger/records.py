@@ -1,13 +1,13 @@
-"""The ledger's rows, written and read in transactions, each held to the one before it by a link.
+"""The ledger's rows, read and written in transactions; a link ties each row to the one before it.
 
-A `Book` is one transaction, with its connection and the key: `Access.writing` opens one that is
-durable when it ends, `Access.reading` one that sees a single moment. What reads or writes rows takes
-a book.
+A `Book` is one transaction, with its connection and the key. `Access.writing` opens one that is durable
+when it ends, `Access.reading` one that reads a single moment's state. Functions that read or write rows
+take a book.
 
-Every row's link is a keyed hash of the row and of the link before it. The head keeps the number of
-rows and the last link under a keyed seal, so that a chain that was cut differs from one that ends.
-The chain cannot see that a whole ledger, head included, was set back to an earlier copy of itself:
-a `Head` kept elsewhere shows it. Nothing shows what a holder of the key has done.
+Every row's link is a keyed hash of the row and of the link before it. The head keeps the number of rows and
+the last link under a keyed seal, so that a shortened chain is detected. The chain cannot show that the
+whole ledger, head included, was replaced by an earlier copy of itself: a `Head` kept elsewhere shows it.
+Nothing shows changes made by a holder of the key.
 
 >>> len(key_digest(bytes(32)))
 32
@@ -97,7 +97,7 @@ __all__ = [
 
 RESTORE = "restore a backup and account for what came after it"
 BATCH = 1_000  # rows fetched at a time
-ASKED_AT_ONCE = 500  # values in one condition
+ASKED_AT_ONCE = 500  # values in one condition of a query
 KEPT: Mapping[str, type[Any]] = {
     "position": int, "entry": int, "n": int, "fingerprint": bytes, "contents": bytes,
 }  # fmt: skip
@@ -108,7 +108,7 @@ _canonical = json.JSONEncoder(default=bytes.hex, separators=(",", ":")).encode
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Book:
-    """One transaction on a ledger's tables, and the key that holds their rows together."""
+    """One transaction on a ledger's tables, and the key of its chain."""
 
     connection: Connection = field(repr=False)
     key: bytes = field(repr=False)
@@ -123,14 +123,14 @@ class Access:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[Book]:
-        """Open one write transaction, durable when the block ends and undone when it raises."""
+        """Open one write transaction, durable at the end of the block and undone if it raises."""
         with _connected(self.store, write=True) as connection:
             yield Book(connection, self.key)
             connection.commit()
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Book]:
-        """Read one moment's state; no other transaction waits for it."""
+        """Open one read transaction on a single moment's state; no other transaction waits for it."""
         with _connected(self.store, write=False) as connection:
             yield Book(connection, self.key)
 
@@ -148,7 +148,7 @@ def _connected(store: Store, *, write: bool) -> Iterator[Connection]:
 
 
 def start_chain(book: Book) -> None:
-    """Give an empty ledger its key check and a chain of no rows, unlike any other's."""
+    """Write the key check of an empty ledger and start its chain, which differs from any other's."""
     start = secrets.token_bytes(32)
     first = {"version": VERSION, "key_digest": key_digest(book.key), "start": start}
     book.connection.execute(inserting(about), first)
@@ -157,12 +157,12 @@ def start_chain(book: Book) -> None:
 
 
 def hold(book: Book) -> None:
-    """Let no other transaction add rows until this one ends."""
+    """Keep other transactions from adding rows until this one ends."""
     _end(book, lock=True)
 
 
 def append(book: Book, table: TableClause, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Add rows to a table and to the chain's end, which no one else can do until this commits.
+    """Add rows to a table and to the chain's end; no other transaction can, until this one commits.
 
     A row comes without `position` and `link`; a row without `time` gets the current time.
     """
@@ -186,7 +186,7 @@ def now() -> str:
 
 
 def check_key(book: Book, place: str) -> None:
-    """Raise LedgerError unless the ledger was made with this key."""
+    """Raise LedgerError unless this key made the ledger."""
     digests = book.connection.scalars(select(about.c.key_digest)).all()
     if len(digests) != 1:
         raise LedgerError(f"{place} is damaged: it must have one key check; {RESTORE}")
@@ -195,12 +195,12 @@ def check_key(book: Book, place: str) -> None:
 
 
 def check_chain(book: Book, place: str, *, newest: int | None = None) -> int:
-    """Follow the chain, or its newest rows, to its end; return the number of rows in the ledger.
+    """Check the chain, or its newest rows, to its end; return the number of rows in the ledger.
 
     Raises
     ------
     LedgerError
-        If a row does not fit, by its name.
+        If a row does not fit; the message names it.
     """
     n_rows, last = _end(book)
     position = 0 if newest is None else max(0, n_rows - newest)
@@ -243,7 +243,7 @@ def key_digest(key: bytes) -> bytes:
 
 
 def _end(book: Book, *, lock: bool = False) -> tuple[int, bytes]:
-    """Number of rows and last link, by the head; a lock lasts until the transaction ends."""
+    """Return the number of rows and the last link from the head; a lock lasts until the transaction ends."""
     found = book.connection.execute(HEADS[lock]).all()
     if len(found) != 1 or found[0].seal != _seal(found[0].n_rows, found[0].link, book.key):
         raise LedgerError(f"the ledger is damaged: its head is not what was written; {RESTORE}")
@@ -257,7 +257,7 @@ class Head:
     Parameters
     ----------
     n_rows
-        How many rows the ledger had.
+        Number of the ledger's rows.
     seal
         Keyed hash of that number and of the last row's link, in hexadecimal digits.
     """
@@ -273,7 +273,7 @@ def read_head(book: Book) -> Head:
 
 
 def heads_lacking(book: Book, heads: Iterable[Head]) -> tuple[Head, ...]:
-    """Return the heads that this chain never had, in their order; a damaged one may hold anything."""
+    """Return the heads that this chain never had, in their order; a damaged head may hold anything."""
     n_rows, _ = _end(book)
     given = tuple(heads)
     within = {one.n_rows for one in given if type(one.n_rows) is int and 0 <= one.n_rows <= n_rows}
@@ -289,7 +289,7 @@ def _move_head(book: Book, n_rows: int, link: bytes) -> None:
 
 @contextlib.contextmanager
 def _rows(book: Book, *, after: int) -> Iterator[Iterator[tuple[TableClause, Record]]]:
-    """Rows of all chained tables in the chain's order, a few fetched at a time."""
+    """Yield rows of all chained tables in the chain's order, a few fetched at a time."""
     with contextlib.ExitStack() as opened:
         streams = []
         for table in CHAINED:
@@ -302,13 +302,13 @@ def _rows(book: Book, *, after: int) -> Iterator[Iterator[tuple[TableClause, Rec
 
 
 def _place(pair: tuple[TableClause, Record]) -> int | float:
-    """A row's own position; infinite, as the databases sort it, where that is not a number."""
+    """Return a row's own position; infinity, as the databases sort it, if it is no number."""
     position = pair[1].position
     return position if isinstance(position, int) else math.inf
 
 
 def _links_at(book: Book, positions: Sequence[int]) -> dict[int, bytes]:
-    """Links of rows by position, the chain's start for 0; none of a row that is missing or damaged."""
+    """Return the links of rows by position, the chain's start for 0; missing and damaged rows have none."""
     found: dict[int, Any] = {}
     for first in range(0, len(positions), ASKED_AT_ONCE):
         asked = {"positions": positions[first : first + ASKED_AT_ONCE]}
@@ -319,7 +319,7 @@ def _links_at(book: Book, positions: Sequence[int]) -> dict[int, bytes]:
 
 
 def _check_kept(row: Mapping[str, Any]) -> None:
-    """Raise LedgerError for a value that a database would change: its row would pass for damaged."""
+    """Raise LedgerError for a value that a database would change, so that its row would look damaged."""
     for name, value in row.items():
         kind = KEPT.get(name, str)
         if value is None or kind is str:
@@ -331,7 +331,7 @@ def _check_kept(row: Mapping[str, Any]) -> None:
 
 
 def _content(table: TableClause) -> list[str]:
-    """Names of the columns that a link covers; the link itself comes last."""
+    """Return the names of the columns that a link covers; the link itself comes last."""
     return table.c.keys()[:-1]
 
 
@@ -341,13 +341,13 @@ def _link(before: bytes, table: TableClause, content: Sequence[Any], key: bytes)
 
 
 def _seal(n_rows: Any, link: Any, key: bytes) -> bytes:
-    """Keyed hash of a head's content, of any types, as a damaged head may hold others."""
+    """Return the keyed hash of a head's content, of any types, as a damaged head may hold others."""
     text = _canonical([n_rows, link]).encode()
     return hashlib.blake2b(text, key=key, person=b"ledger head", digest_size=32).digest()
 
 
 def _name(table: TableClause, row: Record) -> str:
-    """A row, for messages."""
+    """Return the name of a row, for messages."""
     if table.name == "budgets":
         return f"a budget of {row.dataset!r} (row {row.position})"
     kind = {"entries": "entry", "releases": "the value of entry", "answers": "an answer of entry"}
@@ -355,13 +355,13 @@ def _name(table: TableClause, row: Record) -> str:
 
 
 def lock(book: Book, *datasets: str) -> None:
-    """Let no other transaction spend from these data sets until this one ends.
+    """Keep other transactions from spending from these data sets until this one ends.
 
-    The rows locked are the data sets' budgets, in one order for all, so that no two transactions
-    wait for each other. The first of them never changes: a limit that is set later, and which a
-    waiting transaction would not see as it wakes, is read after the lock. A data set without a row
-    is refused here, as nothing would be locked, and its first one could come the next moment.
-    On SQLite the transaction has locked the whole file already.
+    The locked rows are the data sets' budgets, in one order for all, so that no two transactions wait for
+    each other. The first row of each never changes. Later limits, which a waiting transaction would not
+    see when it resumes, are read after the lock. A data set without a row is refused here: there is nothing
+    to lock, and another transaction could add its first row at once. On SQLite the transaction has already
+    locked the whole file.
     """
     locked = book.connection.scalars(
         select(budgets.c.dataset)
@@ -381,7 +381,7 @@ def _without_budget(dataset: str) -> LedgerError:
 def rows_where(
     book: Book, query: Select[Any], column: ColumnClause[Any], values: Sequence[Any]
 ) -> Iterator[Record]:
-    """Yield a query's rows whose column is one of these values, asking for some values at a time."""
+    """Yield a query's rows whose column is one of these values, in several queries."""
     for first in range(0, len(values), ASKED_AT_ONCE):
         asked = {"asked": values[first : first + ASKED_AT_ONCE]}
         yield from book.connection.execute(restricted(query, column), asked)
@@ -410,7 +410,7 @@ def last_rows(
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A limit as it was set; the latest one holds."""
+    """A limit as set at one time; the latest one holds."""
 
     time: str
     unit: Unit
@@ -424,13 +424,13 @@ def budget_of(row: Record) -> Budget:
 
 
 def find_budget(book: Book, dataset: str) -> Budget | None:
-    """Return the budget that holds for a data set, from a checked row, which may be old."""
+    """Return the valid budget of a data set, from a checked row of any age."""
     row = last_row(book, budgets, budgets.c.dataset, dataset)
     return None if row is None else budget_of(row)
 
 
 def required_budget(book: Book, dataset: str) -> Budget:
-    """Return the budget that holds for a data set, or raise LedgerError."""
+    """Return the valid budget of a data set, or raise LedgerError."""
     found = find_budget(book, dataset)
     if found is None:
         raise _without_budget(dataset)
@@ -453,7 +453,7 @@ def kinds_of(book: Book, dataset: str) -> list[Kind]:
 
 
 def part_of(row: Record) -> Part | None:
-    """Read the part of an entry's row."""
+    """Return the part of an entry's row."""
     try:
         return None if row.partition is None else Part(row.partition, row.cell)
     except (TypeError, ValueError):
@@ -471,9 +471,9 @@ def account_of(book: Book, dataset: str) -> Account:
 def read_events(book: Book, dataset: str, kinds: Iterable[Kind]) -> dict[str, Event]:
     """Return the events of a data set's entries, by the text that they are stored as.
 
-    An event's cost is derived whenever it is read, but for plans: composing one takes longer than
-    reading the whole ledger. A plan's claim was checked when the plan was built, and is taken as it
-    stands if the row that paid for it is what was written then.
+    An event's cost is derived on every read, except for plans: composing one takes longer than reading the
+    whole ledger. A plan's claim was checked when the plan was built, and is accepted if the row that paid
+    for it still has its original content.
     """
     try:
         return {text: _read_event(book, dataset, text) for text in {kind[1] for kind in kinds}}

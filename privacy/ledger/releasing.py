@@ -1,14 +1,14 @@
 """The steps of a release: it is paid durably, then drawn, then stored durably.
 
-A process may die anywhere. Before `pay` ends nothing is spent and nothing was drawn; between `pay`
-and the end of `keep`, or of an answer's transaction, the spend stays, and asking again draws under
-it, as nobody has seen a value; after it the value is stored.
+A process may die at any time. Before `pay` ends nothing is spent and nothing is drawn. Between `pay` and
+the end of `keep`, or of an answer's transaction, the spend stays, and asking again draws under the same
+payment, as no value was returned. After that the value is stored.
 
-The ledger knows a request by a keyed fingerprint of the mechanism, its event and the private data; an
-interaction's, and each of its questions, by public things alone, because their answers are looked up
-free of charge and would show whether two private arrays are equal. A bare hash of a small private
-value can be inverted by trying all values; a keyed one cannot without the key, which stays beside the
-ledger and never leaves the machine.
+The ledger recognises a request by a keyed fingerprint of the mechanism, its event and the private data. It
+recognises an interaction, and each of its questions, by public things alone: stored answers are returned
+free of charge, and would otherwise show whether two private arrays are equal. A bare hash of a small
+private value can be inverted by trying all values; a keyed hash cannot be without the key, which stays
+beside the ledger and never leaves the machine.
 
 >>> import numpy as np
 >>> from privacy import Query, Unit
@@ -79,17 +79,17 @@ _header = json.JSONEncoder(sort_keys=True, allow_nan=False).encode
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Request:
-    """A release asked for, its event, and the fingerprint that the ledger knows it by.
+    """A requested release, its event, and the fingerprint by which the ledger recognises it.
 
-    `slot` names the plan that has paid for it, if one has; it is then the event on record.
-    `contents` is a keyed digest of the private data of a query with a publication key, which its
-    fingerprint leaves out.
+    `slot` names the plan that has paid for it, if any; it is then the event on record. `contents` is a
+    keyed digest of the private data of a query with a publication key, whose fingerprint leaves these data
+    out.
     """
 
     mechanism: Mechanism | Interaction
     query: Query
     event: Event
-    fingerprint: bytes = field(repr=False)  # equal ones show that data are equal
+    fingerprint: bytes = field(repr=False)  # equal fingerprints show that data are equal
     slot: PlannedEvent | None = None
     contents: bytes | None = field(default=None, repr=False)
 
@@ -97,8 +97,8 @@ class Request:
 def request_of(
     mechanism: Mechanism | Interaction, query: Query, *, key: bytes, plan: int | None = None
 ) -> Request:
-    """Return a mechanism's request; raise TypeError if its event is a plan's, or it draws and answers."""
-    if not isinstance(query, Query):  # the sentence shows no value
+    """Return a mechanism's request; raise TypeError for a plan's event, or if it draws and answers."""
+    if not isinstance(query, Query):  # the message shows no value
         raise TypeError(f"query must be a Query, got {type(query).__name__}")
     if isinstance(mechanism, type) or not hasattr(mechanism, "event"):
         given = mechanism if isinstance(mechanism, type) else type(mechanism)
@@ -110,7 +110,7 @@ def request_of(
             "open_plan pays for plans"
         )
     if _answers(type(mechanism)) and isinstance(mechanism, Mechanism):
-        raise TypeError(  # one payment would give a value and answers
+        raise TypeError(  # one payment would give both a value and answers
             f"a mechanism must draw values or answer questions, not both, got {type(mechanism).__name__}"
         )
     mark = fingerprint(mechanism, query, event, key=key)
@@ -126,7 +126,7 @@ class PlanPayment:
     plan: PlanEvent
 
     def event(self, query: Query) -> PlanEvent:
-        """The plan."""
+        """Return the plan."""
         return self.plan
 
     def draw(self, query: Query, noise: Noise) -> NoReturn:
@@ -149,8 +149,8 @@ def fingerprint(
 ) -> bytes:
     """Return a keyed digest of a mechanism, its knobs, its event, and the query.
 
-    The query's private arrays are part of it, but not for an interaction; under a publication key the
-    query's public identity stands for it.
+    It includes the query's private arrays, except for an interaction; under a publication key it includes
+    the query's public identity in their place.
     """
     if query.publication is not None:
         return _digest(public_identity(query, _describe(mechanism)), {}, key)
@@ -172,7 +172,7 @@ def fingerprint(
 
 @cache
 def _answers(kind: type) -> bool:
-    """Whether mechanisms of a class answer questions, looked up once: a protocol's check takes long."""
+    """Return whether mechanisms of a class answer questions, cached: a check of the protocol is slow."""
     return issubclass(kind, Interaction)
 
 
@@ -181,7 +181,7 @@ def _arrays(query: Query) -> Mapping[str, np.ndarray]:
 
 
 def _digest(public: Mapping[str, Any], arrays: Mapping[str, np.ndarray], key: bytes) -> bytes:
-    """Digest of a header with names, types and shapes, then of the arrays' bytes in its order."""
+    """Return a digest of a header with names, types and shapes, then of the arrays' bytes in its order."""
     names = sorted(arrays)
     shapes = [(name, arrays[name].dtype.str, arrays[name].shape) for name in names]
     header = _header({**public, "arrays": shapes}).encode()
@@ -193,13 +193,13 @@ def _digest(public: Mapping[str, Any], arrays: Mapping[str, np.ndarray], key: by
 
 
 def _describe(knob: Any) -> Any:
-    """JSON that differs wherever public knobs differ, nested mechanisms included."""
+    """Return JSON that differs if any public knobs differ, nested mechanisms included."""
     if dataclasses.is_dataclass(knob) and not isinstance(knob, type):
         own = {
             one.name: _describe(as_declared(one, getattr(knob, one.name)))
             for one in dataclasses.fields(knob)
         }
-        # under a key a name's values and answers would be one payment
+        # a mechanism that draws and one that answers differ: under a key they would share a payment
         kind = type(knob)
         return {"type": kind.__qualname__, "answers": _answers(kind), "fields": own}
     if isinstance(knob, tuple):
@@ -215,7 +215,7 @@ def _describe(knob: Any) -> Any:
 def release(
     access: Access, mechanism: Mechanism, asked: Sequence[Request], noise: Noise
 ) -> list[tuple[int, str, bool]]:
-    """Pay for requests, draw and store missing values; return entry, text, and whether it is new."""
+    """Pay for requests, draw and store missing values; return for each entry, text, and freshness."""
     paid = pay(access, asked)
     missing = {
         entry: request
@@ -239,9 +239,9 @@ def release(
 def pay(
     access: Access, asked: Sequence[Request], *, check: Callable[[], object] | None = None
 ) -> dict[bytes, tuple[int, str | None]]:
-    """Book unpaid requests; return entry and stored value of all of them by fingerprint.
+    """Book unpaid requests; return the entry and stored value of each request by fingerprint.
 
-    If any is unpaid, `check` is called first, and nothing is booked where it raises.
+    If any is unpaid, `check` is called first; if it raises, nothing is booked.
     """
     with access.writing() as book:
         new = unpaid(book, asked)
@@ -255,7 +255,7 @@ def pay(
 
 
 def pay_plan(access: Access, dataset: str, plan: PlanEvent, name: str) -> int:
-    """Book a plan that is not paid yet; return its entry."""
+    """Book a plan unless it is already paid; return its entry."""
     with access.writing() as book:
         request = plan_request(book, dataset, plan, name)
         insert_entries(book, unpaid(book, [request]))
@@ -265,7 +265,7 @@ def pay_plan(access: Access, dataset: str, plan: PlanEvent, name: str) -> int:
 def unpaid(book: Book, asked: Sequence[Request]) -> list[Request]:
     """Return requests without an entry, each once; raise BudgetError unless budgets cover them all.
 
-    Until the transaction ends no other spends from their data sets.
+    Until the transaction ends no other can spend from their data sets.
     """
     datasets = list(dict.fromkeys(one.query.dataset for one in asked))
     lock(book, *datasets)
@@ -287,7 +287,7 @@ def unpaid(book: Book, asked: Sequence[Request]) -> list[Request]:
 def _check_keys(
     book: Book, asked: Sequence[Request], paid: Mapping[bytes, tuple[int, str | None]]
 ) -> None:
-    """Raise LedgerError where a publication key would be drawn twice, or for other records than paid."""
+    """Raise LedgerError if a publication key would be drawn twice, or for other records than those paid."""
     keyed = {one.fingerprint: one for one in asked if one.query.publication is not None}
     for mark, one in keyed.items():
         entry, value = paid.get(mark, (None, None))
@@ -320,17 +320,17 @@ def _check_afford(book: Book, budget: Budget, new: Sequence[Request]) -> None:
 
 
 def find_entries(book: Book, asked: Sequence[Request]) -> dict[bytes, tuple[int, str | None]]:
-    """Return entry and stored value, if any, of the requests on record, by fingerprint."""
+    """Return the entry and stored value, if any, of recorded requests, by fingerprint."""
     marks = [one.fingerprint for one in asked]
     rows = rows_where(book, PAID, entries.c.fingerprint, marks)
     return {row.fingerprint: (row.entry, row.value) for row in rows}
 
 
 def insert_entries(book: Book, requests: Sequence[Request]) -> None:
-    """Record what is spent."""
+    """Record the entries of these spends."""
     if not requests:
         return
-    hold(book)  # the next number is this transaction's
+    hold(book)  # so that the next number is this transaction's
     last = book.connection.scalar(select(func.max(entries.c.entry))) or 0
     rows = [
         {
@@ -362,7 +362,7 @@ def keep(
 ) -> dict[int, tuple[str, bool]]:
     """Store values of entries that have none, each with the digest of the data that it was drawn from.
 
-    Return the stored text of each entry, and whether it is this one.
+    Return the stored text of each entry, and whether it is the text given here.
     """
     if not values:
         return {}
@@ -395,10 +395,10 @@ def answer(
     questions: Sequence[Question],
     noise: Noise,
 ) -> tuple[int, list[tuple[str, bool]]]:
-    """Pay for a request's mechanism and answer questions; return entry, stored texts, whether new.
+    """Pay for a request's mechanism and answer questions; return entry, stored texts, and freshness.
 
-    A name that was asked before has its stored answer. Every call is a row of its own, and all are
-    stored in one transaction.
+    A repeated name has its stored answer. Every call is a row of its own, and all are stored in one
+    transaction.
     """
     marks = [_digest({"question": one.name}, {}, access.key) for one in questions]
 
@@ -414,7 +414,7 @@ def answer(
             check_same_size(book, request.query, entry)
         last, contents = last_state(book, entry), None
         if last is None:
-            contents = request.contents  # of the data that the state is drawn from
+            contents = request.contents  # digest of the data that the state is drawn from
             n_calls, number = 0, 1 + len(past.others)
             state = mechanism.start(request.query, noise)
         else:
@@ -429,7 +429,7 @@ def answer(
                 known[mark] = _text(value)
             kept = _text([n_calls, number, state])
             state = json.loads(kept)[-1]
-            # nothing looks for the mark of a repeated call, which only has to differ from all others
+            # the mark of a repeated call is never looked up, and only has to differ from all others
             own = mark if fresh else _digest({"call": n_calls}, {}, access.key)
             answered.append((question.name, own, contents, kept, known[mark]))
             contents = None
@@ -452,7 +452,7 @@ def last_state(book: Book, entry: int) -> tuple[int, int, Json] | None:
 
 
 def _history(book: Book, request: Request, entry: int) -> History:
-    """Return what other interactions with the same rows were asked, and what they and this one cost."""
+    """Return the calls to other interactions with the same rows, and the cost of all of them and this one."""
     dataset, part = request.query.dataset, request.query.part
     shared = (entries.c.dataset == dataset) & (entries.c.entry != entry)
     if part is not None:  # other cells of this partition hold other rows
@@ -476,7 +476,7 @@ def insert_answers(
 ) -> None:
     """Record each call: name, fingerprint, digest of the data if it began the state, state, and answer.
 
-    The state stands with the numbers of calls and of the interaction.
+    The stored state includes the numbers of calls and of the interaction.
     """
     names = ("question", "fingerprint", "contents", "state", "value")
     rows = [{"entry": entry, **dict(zip(names, one, strict=True))} for one in answered]

@@ -1,7 +1,7 @@
-"""The limits that a data set's releases are held to: its budget, and the slots of its plans.
+"""The limits on a data set's releases: its budget, and the slots of its plans.
 
-A data set's budget is set once and changed on record; the newest row holds. A plan is paid like a
-release and has a number of slots; whatever is drawn from a slot costs nothing more.
+A data set's budget is set once, and may be changed on record; the newest row holds. A plan is paid like a
+release and has a number of slots; releases from a slot cost nothing more.
 
 >>> limit_of(epsilon=1.0, delta=1e-6, n=1000).epsilon
 Fraction(1, 1)
@@ -59,9 +59,9 @@ class BudgetError(RuntimeError):
     Parameters
     ----------
     dataset, unit
-        Name of the data set, and the unit that its budget protects.
+        Name of the data set, and unit of its budget.
     budget, spent, asked
-        The limit, what is spent of it, and by how much the request would raise that.
+        The limit, what is spent of it, and the request's addition to that.
 
     Examples
     --------
@@ -89,7 +89,7 @@ class BudgetError(RuntimeError):
 class PlanError(LedgerError):
     """A plan has no slot left for a release; nothing was spent.
 
-    `n_slots` is how many releases of this kind the plan was for.
+    `n_slots` is the plan's number of slots for releases of this kind.
 
     Examples
     --------
@@ -110,7 +110,7 @@ spent. Open another plan, which is paid anew
 
 
 def cost_text(cost: Cost, *, left: bool = False) -> str:
-    """Write a cost for a message, as `price_text` writes prices and what is left of a budget.
+    """Write a cost for a message, by the rules of `price_text` for prices and for the rest of a budget.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def cost_text(cost: Cost, *, left: bool = False) -> str:
 
 
 def limit_of(epsilon: float, delta: float, n: int) -> Cost:
-    """Return a budget's numbers as a cost; raise where they protect nothing or are no numbers."""
+    """Return a budget's numbers as a cost; raise if they protect nothing or are not numbers."""
     for what, number in (("epsilon", epsilon), ("delta", delta)):
         if not isinstance(number, Real | Decimal):
             raise TypeError(f"{what} must be a number, got {type(number).__name__}")
@@ -159,7 +159,7 @@ def open_limit(
 
 
 def change_limit(access: Access, dataset: str, epsilon: float, delta: float) -> None:
-    """Set another limit, which must cover what is spent."""
+    """Set another limit, which must be at least what is spent."""
     with access.writing() as book:
         lock(book, dataset)
         found = required_budget(book, dataset)
@@ -176,7 +176,7 @@ def change_limit(access: Access, dataset: str, epsilon: float, delta: float) -> 
 def insert_limit(
     book: Book, dataset: str, unit: Unit, epsilon: float, delta: float, n: int
 ) -> None:
-    """Record a limit, from now on."""
+    """Record a limit that holds from now on."""
     numbers = {"epsilon": str(epsilon), "delta": str(delta), "n": int(n)}
     append(book, budgets, [{"dataset": dataset, "unit": str(unit), **numbers}])
 
@@ -184,7 +184,7 @@ def insert_limit(
 def check_slots(book: Book, asked: Sequence[tuple[Query, PlannedEvent]]) -> None:
     """Raise unless the plans have a slot left for each of these queries.
 
-    Until the transaction ends no other may take slots of the plans' data sets.
+    Until the transaction ends no other can take slots of the plans' data sets.
     """
     plans: dict[tuple[str, int], tuple[Unit, Slots]] = {}
     for query, planned in asked:
@@ -203,13 +203,13 @@ def check_slots(book: Book, asked: Sequence[tuple[Query, PlannedEvent]]) -> None
 
 
 def slots_of(number: int, plan: PlanEvent, kinds: Iterable[Kind]) -> Slots:
-    """Return the slots of the plan that entry `number` paid for, as these entries have used them."""
+    """Return the slots of the plan that entry `number` paid for, and their use by these entries."""
     slot = {event_json(PlannedEvent(number, text)): text for text, _ in plan.events}
     return Slots(plan, ((part, slot[event], n) for part, event, n in kinds if event in slot))
 
 
 def _plan_at(book: Book, dataset: str, number: int) -> tuple[Unit, Slots]:
-    """Return unit and slots of the plan that an entry paid for."""
+    """Return the unit and slots of the plan that an entry paid for."""
     row = book.connection.execute(select(entries).where(entries.c.entry == number)).first()
     plan = None
     if row is not None and row.dataset == dataset:

@@ -1,7 +1,7 @@
 """The ledger in one SQLite file, the default.
 
-Triggers refuse every change but added rows and a head that moves on. Use a local disk: SQLite's
-locks are not reliable on network file systems.
+Triggers refuse every change except added rows and an update of the head with more rows. Use a local disk:
+SQLite's locks are not reliable on network file systems.
 
 >>> SqliteStore(Path("/nowhere/ledger.sqlite")).exists()
 False
@@ -25,8 +25,8 @@ from privacy.ledger.store import VERSION, Fill, LedgerError, check_version, defi
 
 __all__ = ["SqliteStore", "connect", "new_file"]
 
-ENGINES = 16  # that a process keeps
-SAME = {  # where a new row would replace an old one
+ENGINES = 16  # engines that a process keeps
+SAME = {  # conditions under which a new row would replace an old one
     "about": "TRUE",
     "head": "TRUE",
     "budgets": "position = NEW.position",
@@ -69,7 +69,7 @@ class SqliteStore:
         return str(self.path)
 
     def begin(self, *, write: bool) -> str:
-        """Lock at once for a write: a deferred transaction could read before it locks."""
+        """Return a statement that locks at once for a write: a deferred one could read before it locks."""
         return "BEGIN IMMEDIATE" if write else "BEGIN"
 
     def reason(self, error: SQLAlchemyError) -> str:
@@ -81,7 +81,7 @@ class SqliteStore:
         return self.path.exists()
 
     def make(self, fill: Fill) -> bool:
-        """Make the file with mode 0600; keep the one that another process has made."""
+        """Make the file with mode 0600; keep it if another process has made it."""
         try:
             with new_file(self.path) as draft:
                 _write_schema(draft, fill)
@@ -96,7 +96,7 @@ class SqliteStore:
         return True
 
     def check(self, connection: Connection) -> None:
-        """Raise LedgerError for a file that others may use, another version, and an altered schema."""
+        """Raise LedgerError for a file that others may use, another version, or an altered schema."""
         mode = stat.S_IMODE(self.path.stat().st_mode)
         if mode & 0o077:
             raise LedgerError(
@@ -152,17 +152,18 @@ def new_file(path: Path) -> Iterator[Path]:
 
 @functools.lru_cache(maxsize=ENGINES)
 def _engine(path: Path) -> Engine:
-    """SQLAlchemy's way to a path, which keeps the statements that it has compiled, and no connection."""
+    """Return SQLAlchemy's engine for a path, which caches its compiled statements and keeps no connection."""
     return create_engine(
         "sqlite://", creator=lambda: connect(path), poolclass=NullPool, hide_parameters=True
     )
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open an existing file; SQLite itself begins no transactions.
+    """Open an existing file; transactions begin only by an explicit statement.
 
-    Damaged text is read with surrogates, and the chain finds it: Python's own error would repeat it.
-    The schema is read at once, as SQLite's message about a damaged one may not be text itself.
+    Damaged text is read with surrogates, so that the chain detects it: Python's own error would repeat the
+    text. The schema is read at once, as SQLite's message about a damaged schema may not be valid text
+    itself.
     """
     uri = f"{path.absolute().as_uri()}?mode=rw"
     connection = sqlite3.connect(uri, uri=True, timeout=store.WAIT, isolation_level=None)
@@ -181,10 +182,10 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def _write_schema(draft: Path, fill: Fill) -> None:
-    """Write the tables into the file itself, which alone gets the ledger's name.
+    """Write the tables directly into the new file, which alone gets the ledger's name.
 
-    Beside a write-ahead log they would reach it when the connection is closed, and SQLite does not say so
-    where that fails, on a full disk for one.
+    With a write-ahead log they would reach the file when the connection is closed. SQLite does not report
+    it if that fails, for example on a full disk.
     """
     with _engine(draft).connect() as connection:
         connection.exec_driver_sql("BEGIN IMMEDIATE")

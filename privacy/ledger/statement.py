@@ -45,8 +45,9 @@ class Entry:
     """One spend in the ledger.
 
     `what` is the query's name, `mechanism` the class that was run, `cost` that of this entry alone.
-    `released` is False for an entry that was paid and never stored, as after a crash: it stays spent,
-    and asking again draws it under the same payment. It is False for a plan, which releases nothing.
+    `released` is False for an entry that was paid and has no stored value, as after a crash: the entry
+    stays spent, and asking again draws its value under the same payment. It is False for a plan, which
+    releases nothing.
     """
 
     entry: int
@@ -61,7 +62,7 @@ class Entry:
 
     @property
     def plan(self) -> int | None:
-        """Number of the entry that paid for this one; None where it was paid itself."""
+        """Number of the entry that paid for this one; None if this entry was paid itself."""
         return self.event.plan if isinstance(self.event, PlannedEvent) else None
 
     @property
@@ -72,7 +73,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class PlanUse:
-    """A plan that was paid, and the most slots that any one task has used."""
+    """A paid plan, and the largest number of its slots that any one task has used."""
 
     entry: int
     name: str
@@ -81,17 +82,17 @@ class PlanUse:
 
     @property
     def n_releases(self) -> int:
-        """How many releases it paid for."""
+        """Number of releases that the plan paid for."""
         return sum(count for _, count in self.plan.events)
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A data set's budget, spend and rest, and its entries.
+    """A data set's budget, spend, rest of the budget, and entries.
 
-    `entries` are in the order they were made, all of them or the newest that were asked for;
-    `n_entries` counts all, and `spent` is what all cost; `plans` are all that were paid.
-    For the data's owners: whether and when entries were made can depend on private data.
+    `entries` are in the order of payment, all of them or the newest; `n_entries` counts all, and `spent` is
+    the cost of all; `plans` are all paid plans. For the data's owners: whether and when entries were made
+    can depend on private data.
     """
 
     dataset: str
@@ -123,7 +124,7 @@ def time_of(book: Book, numbers: Collection[int]) -> str:
 
 
 def paid_parts(book: Book, dataset: str) -> set[tuple[Part, int]]:
-    """Return the cells that a data set's entries are about, with the numbers of records they had."""
+    """Return the cells of a data set's entries, with the numbers of records they had."""
     of_cells = (entries.c.dataset == dataset) & entries.c.partition.is_not(None)
     cells = select(entries.c.partition, entries.c.cell, entries.c.n).where(of_cells).distinct()
     rows = book.connection.execute(cells).all()
@@ -131,7 +132,7 @@ def paid_parts(book: Book, dataset: str) -> set[tuple[Part, int]]:
 
 
 def read_statement(book: Book, dataset: str, *, newest: int | None) -> Statement:
-    """Compose all of a data set's entries, and list all or the newest."""
+    """Compose all of a data set's entries; list all of them, or the newest."""
     limits = select(budgets).where(budgets.c.dataset == dataset).order_by(budgets.c.position)
     history = tuple(budget_of(row) for row in book.connection.execute(limits))
     kinds = kinds_of(book, dataset)
@@ -154,7 +155,7 @@ def read_statement(book: Book, dataset: str, *, newest: int | None) -> Statement
 
 
 def _newest_rows(book: Book, dataset: str, newest: int | None) -> list[Record]:
-    """Entries in the order they were made, with whether anything of them was released."""
+    """Return entries in the order of payment, with whether anything was released from them."""
     released = or_(
         *(exists().where(table.c.entry == entries.c.entry) for table in (releases, answers))
     )
@@ -170,7 +171,7 @@ def _newest_rows(book: Book, dataset: str, newest: int | None) -> list[Record]:
 def _plans_of(
     book: Book, dataset: str, kinds: Sequence[Kind], events: Mapping[str, Event]
 ) -> tuple[PlanUse, ...]:
-    """Plans of a data set, all about all tasks, in the order they were paid."""
+    """Return the plans of a data set, all about all tasks, in the order of payment."""
     plans = {text: event for text, event in events.items() if isinstance(event, PlanEvent)}
     rows = book.connection.execute(
         select(entries.c.entry, entries.c.query, entries.c.event)

@@ -3,10 +3,10 @@
 A `Store` is a file (`privacy.ledger.sqlite`) or a database of a server (`privacy.ledger.postgres`).
 Each use has a connection of its own, so threads and forks are safe.
 
-Rows are only ever added, to the end of one chain: `position` numbers the rows of all four chained
-tables together, and `link` holds each to the one before it (`privacy.ledger.records`). The table
-`head` keeps where the chain ends. The statements that every transaction runs are made once: SQLAlchemy
-compiles each a single time.
+Rows are only ever added, to the end of one chain. `position` numbers the rows of all four chained tables
+together, and `link` ties each row to the one before it (`privacy.ledger.records`). The table `head` keeps
+the end of the chain. The statements that every transaction runs are built once, so that SQLAlchemy compiles
+each only once.
 
 >>> [table.name for table in CHAINED]
 ['budgets', 'entries', 'releases', 'answers']
@@ -98,13 +98,13 @@ def inserting(one: TableClause) -> Insert:
 
 @functools.lru_cache(maxsize=64)
 def restricted(query: Select[Any], to: ColumnClause[Any]) -> Select[Any]:
-    """Return a query of the rows whose column is one of the values `asked`."""
+    """Return a query of the rows whose column is one of the values of the parameter `asked`."""
     return query.where(to.in_(bindparam("asked")))
 
 
 @functools.cache
 def newest_with(one: TableClause, of: ColumnClause[Any]) -> Select[Any]:
-    """Return the query of the newest row that has `value` in a column."""
+    """Return the query of the newest row whose column has the parameter `value`."""
     rows = select(one).where(of == bindparam("value"))
     return rows.order_by(one.c.position.desc()).limit(1)
 
@@ -138,7 +138,7 @@ DEFINITIONS = (
 
 
 def definitions(*, number: str, bytes_: str) -> tuple[str, ...]:
-    """Statements that make the tables, with a database's types for whole numbers and bytes."""
+    """Return the statements that make the tables, with a database's types for whole numbers and bytes."""
     return tuple(text.format(number=number, bytes=bytes_) for text in DEFINITIONS)
 
 
@@ -156,29 +156,29 @@ class Store(Protocol):
 
     @property
     def place(self) -> str:
-        """Where it is, for people, without a password."""
+        """Where the ledger is, for people, without a password."""
 
     @property
     def engine(self) -> Engine:
-        """SQLAlchemy's way to it; each use opens a connection of its own."""
+        """SQLAlchemy's engine for the ledger; each use opens a connection of its own."""
 
     def begin(self, *, write: bool) -> str:
-        """Text that begins a transaction, which waits for others' writes or reads one moment."""
+        """Return text that begins a transaction: it waits for others' writes, or reads one moment's state."""
 
     def reason(self, error: SQLAlchemyError) -> str:
-        """What went wrong, without any row's content."""
+        """Return the cause of an error, without any row's content."""
 
     def exists(self) -> bool:
-        """Whether there is a ledger, or anything else in its place."""
+        """Return whether there is a ledger, or anything else in its place."""
 
     def make(self, fill: Fill) -> bool:
-        """Make the tables and fill them, whole or not at all; False where there are some."""
+        """Make the tables and fill them, completely or not at all; return False if tables exist."""
 
     def check(self, connection: Connection) -> None:
         """Raise LedgerError unless tables, triggers and version are this ledger's."""
 
     def check_deeply(self, connection: Connection) -> None:
-        """Have the database look for damage of its own."""
+        """Have the database check itself for damage."""
 
     def backup(self, path: Path) -> None:
         """Write a copy to a new file, consistent while others write."""

@@ -1,6 +1,6 @@
-"""Mechanisms: what is drawn from private counts and scores, by which event, at which price.
+"""Mechanisms: releases of private counts and scores, each with its event and its price.
 
-For class counts ask `choose_mechanism`; it picks `LatticeLaplace` or `DiscreteGaussian`, and
+For class counts call `choose_mechanism`; it picks `LatticeLaplace` or `DiscreteGaussian`, and
 `privacy.project_to_simplex` turns noisy counts into proportions. `NoisyMax` releases the index of the best
 score. `DiscreteLaplace` and the Dirichlet family are here for comparison. A ledger draws them all.
 

@@ -1,7 +1,8 @@
-"""Choose the mechanism that errs least on class counts, from public numbers alone.
+"""Choose the mechanism with the least expected error on class counts, from public numbers alone.
 
-Lattice and discrete Laplace noise err as their exact laws say. Discrete Gaussian noise is taken to err like
-continuous noise of its scale, which is never less (`DiscreteGaussianLaw.projected_l1`).
+The errors of lattice and discrete Laplace noise come from their exact laws. The error of discrete Gaussian
+noise is replaced by that of continuous noise of its scale, an upper bound
+(`DiscreteGaussianLaw.projected_l1`).
 
 >>> choose_mechanism(5, epsilon=1.0, delta=1e-6).mechanism
 LatticeLaplace(epsilon=1.0)
@@ -40,12 +41,12 @@ CountsMechanism: TypeAlias = LatticeLaplace | DiscreteLaplace | DiscreteGaussian
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A mechanism for each of one or more releases, and why.
+    """A mechanism for each of one or more releases, and the reason for it.
 
-    `expected_l1` is the error of each, in labels over all classes, before negative counts are cut
-    off; of discrete Gaussian noise an upper bound. For a single release `crossover` is the delta up to
-    which lattice Laplace noise is chosen, which uses none; for more, `plan` is the event that pays for all
-    of them, and the other is None.
+    `expected_l1` is the expected error of each release, in labels over all classes, before negative counts
+    are cut off; for discrete Gaussian noise it is an upper bound. For a single release `crossover` is the
+    delta up to which lattice Laplace noise is chosen, which uses no delta. For more releases `plan` is the
+    event that pays for all of them. The other of the two is None.
     """
 
     mechanism: CountsMechanism
@@ -58,8 +59,9 @@ class Choice:
 def crossover_delta(n_classes: int, epsilon: float) -> float:
     """Return the delta up to which lattice Laplace noise is taken to err no more than discrete Gaussian.
 
-    That of discrete Gaussian noise of the scale at which continuous noise's expected l1 norm after projection
-    to the public sum, c sd sqrt(2 (1 - 1/c) / pi), is that of the lattice Laplace noise.
+    It is the delta of discrete Gaussian noise at a certain scale: there continuous noise's expected l1 norm
+    after projection to the public sum, c sd sqrt(2 (1 - 1/c) / pi), equals that of the lattice Laplace
+    noise.
 
     Parameters
     ----------
@@ -80,7 +82,7 @@ def crossover_delta(n_classes: int, epsilon: float) -> float:
     """
     check_epsilon(epsilon)
     wanted = LatticeLaplace(epsilon).law(n_classes).expected_l1
-    if not wanted:  # above some epsilon of 40 any noise is rarer than doubles tell
+    if not wanted:  # above an epsilon of about 40 the noise is rarer than a double can show
         return 1.0
     scale = wanted / (n_classes * math.sqrt(2 * (1 - 1 / n_classes) / math.pi))
     return discrete_gaussian_delta(scale, epsilon)
@@ -94,7 +96,7 @@ def choose_mechanism(
     n_releases: int = 1,
     l1: float = ONE_TASK,
 ) -> Choice:
-    """Choose the least-distorting mechanism for releases of the class counts of the same tasks.
+    """Choose the mechanism of least error for releases of the class counts of the same tasks.
 
     Parameters
     ----------
@@ -105,16 +107,16 @@ def choose_mechanism(
     n_releases
         Number of releases, >= 1; public, and fixed before the first.
     l1
-        By how much a neighbour moves the counts in l1 norm: 2 for one task, more for a subject with
+        Largest move of the counts between neighbours, in l1 norm: 2 for one task, more for a subject with
         several.
 
     Returns
     -------
     Choice
-        Lattice Laplace or discrete Gaussian; of several releases also discrete Laplace. For an l1
-        above 2 lattice Laplace, because Gaussian noise is calibrated for one task. Scaled Dirichlet
-        noise is not considered: with a floor that does not depend on the counts it errs more, or
-        hardly less.
+        For one release lattice Laplace or discrete Gaussian; for several also discrete Laplace. For an l1
+        above 2 lattice Laplace, because Gaussian noise is calibrated for one task. Scaled Dirichlet noise
+        is not considered: with a floor that does not depend on the counts its error is larger, or hardly
+        smaller.
 
     Raises
     ------
@@ -123,13 +125,13 @@ def choose_mechanism(
 
     Notes
     -----
-    Of several releases each mechanism gets the least noise with which the losses of all of them,
-    composed, stay within the price; their errors are then compared after projection to the public
-    sum. Gaussian noise of a scale above 5e4 is not considered.
+    For several releases each mechanism gets the least noise with which the composed losses of all of them
+    stay within the price; their errors are then compared after projection to the public sum. Gaussian noise
+    of a scale above 5e4 is not considered.
 
-    **Guarantees.** Only public numbers are looked at; the other mechanisms' expected errors are no
-    smaller, but that of a discrete Gaussian that was not chosen, which at a scale of 1 or more is smaller
-    by a tenth at most; a plan costs no more than the price given.
+    **Guarantees.** The choice uses public numbers only. The expected errors of the other mechanisms are no
+    smaller, with one exception: a discrete Gaussian that was not chosen may have, at a scale of 1 or more,
+    an error smaller by at most a tenth. A plan costs no more than the given price.
 
     Examples
     --------
@@ -187,7 +189,7 @@ def _choose_planned(
     }
     share = six_digits_down(exact(delta) / n_releases)
     if l1 != ONE_TASK:
-        del candidates["discrete Laplace"]  # which errs more, and is no more private
+        del candidates["discrete Laplace"]  # it errs more, and is no more private
     elif share > 0:
         candidates["discrete Gaussian"] = lambda one: DiscreteGaussian(one, share)
     found = {
@@ -213,7 +215,7 @@ def _largest_share(
     n_releases: int,
     l1: float,
 ) -> float:
-    """Largest epsilon of one release with which all of them, composed, stay within the price."""
+    """Return the largest epsilon of one release at which all of them, composed, stay within the price."""
     epsilon, delta = price
 
     def affordable(one: float) -> bool:
@@ -223,7 +225,7 @@ def _largest_share(
         composed = compose({_event_of(mechanism, n_classes, l1): n_releases})
         return composed.delta(epsilon) <= delta * MARGIN
 
-    low = six_digits_down(exact(epsilon) / n_releases)  # fits by adding up
+    low = six_digits_down(exact(epsilon) / n_releases)  # fits by basic composition
     if delta == 0:
         return low
     high = 2 * low
@@ -237,7 +239,7 @@ def _largest_share(
 
 
 def _made(make: Callable[[float], CountsMechanism], one: float) -> CountsMechanism | None:
-    """Return the mechanism at a price; None for Gaussian noise that is wider than its law is summed for."""
+    """Return the mechanism at a price; None for Gaussian noise too wide for the sum of its law."""
     try:
         return make(one)
     except ValueError:
@@ -245,14 +247,14 @@ def _made(make: Callable[[float], CountsMechanism], one: float) -> CountsMechani
 
 
 def _event_of(mechanism: CountsMechanism, n_classes: int, l1: float) -> Event:
-    """Event that the ledger would record of one release of class counts; it is public."""
+    """Return the public event that the ledger would record for one release of class counts."""
     counts = np.eye(1, n_classes, dtype=np.int64)[0]
     query = Query("any", "class counts", counts, Unit.CONSENSUS_LABEL, n=1, l1=l1)
     return mechanism.event(query)
 
 
 def _error_of(mechanism: CountsMechanism, n_classes: int, l1: float) -> float:
-    """Expected l1 norm of the noise after projection to the public sum, in labels."""
+    """Return the expected l1 norm of the noise after projection to the public sum, in labels."""
     match mechanism:
         case DiscreteGaussian():
             return mechanism.law(n_classes).projected_l1
@@ -263,14 +265,14 @@ def _error_of(mechanism: CountsMechanism, n_classes: int, l1: float) -> float:
 
 
 def _projected_laplace(n_classes: int, scale: float) -> float:
-    """E|Y| of Y = c (z_1 - mean of z), z independent discrete Laplace.
+    """Return E|Y| of Y = c (z_1 - mean of z), z independent discrete Laplace.
 
     For an integer Y with a real characteristic function phi it is the mean over (0, pi) of
     (1 - phi(w)) / (1 - cos w); each z has 1 / (1 + 2 k sin^2(w / 2)), k = 2 q / (1 - q)^2.
     """
     c, k = n_classes, 2 * math.exp(-1 / scale) / math.expm1(-1 / scale) ** 2
     knee = math.pi / (c * (1 + scale))
-    w = np.geomspace(knee * 1e-8, math.pi, 2**14)  # what lies below adds a share of about 1e-8
+    w = np.geomspace(knee * 1e-8, math.pi, 2**14)  # the part below adds a share of about 1e-8
     half = np.sin(w / 2) ** 2
     log_phi = -np.log1p(2 * k * np.sin((c - 1) * w / 2) ** 2) - (c - 1) * np.log1p(2 * k * half)
     return float(np.trapezoid(-np.expm1(log_phi) / (2 * half) * w, np.log(w))) / math.pi

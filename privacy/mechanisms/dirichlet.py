@@ -1,14 +1,13 @@
 """Dirichlet releases of class proportions, for comparison with the paper that proposed them.
 
-`DirichletClamp` raises small counts to a public floor; `DirichletPseudoCount` adds a public
-pseudo-count to every count, so that no floor has to be promised or clamped to, and takes it out of
-the released proportions. Both err more than what `choose_mechanism` chooses.
+`DirichletClamp` raises small counts to a public floor. `DirichletPseudoCount` adds a public pseudo-count to
+every count, which needs no floor, and subtracts it from the released proportions. Both have larger errors
+than the mechanism that `choose_mechanism` returns.
 
-Both draw from an urn in exact integers. Floating-point gamma variables would leave privacy unproved:
-which doubles can come out depends on the private shapes. An urn that starts with weights
-proportional to the shapes, and gains weight on each colour drawn, gives counts whose proportions
-tend to Dirichlet ones. Given the Dirichlet vector they are multinomial, so they are its
-post-processing and cost no more.
+Both draw from an urn in exact integers. Floating-point gamma variables would leave privacy unproved: the
+doubles that can occur depend on the private shapes. An urn starts with weights proportional to the shapes,
+and each drawn colour gains weight. The proportions of its counts tend to Dirichlet ones. Given the
+Dirichlet vector the counts are multinomial, so they are post-processing of it and cost no more.
 
 >>> DirichletClamp(epsilon=0.05, delta=0.05, floor=49).draws(n=1000, n_classes=5)
 38842
@@ -58,7 +57,7 @@ __all__ = [
     "public_draws",
 ]
 
-DRAWS_PER_WEIGHT = 50  # the urn then adds about a hundredth to the l1 error
+DRAWS_PER_WEIGHT = 50  # at this number the urn adds about a hundredth to the l1 error
 MAX_DRAWS = 1_000_000
 SHIFT = 1e-13  # a delta falls by at most this much between epsilons 0 and SHIFT
 NEGLIGIBLE = 1e-14
@@ -68,8 +67,8 @@ NEGLIGIBLE = 1e-14
 class ClampedDirichletEvent:
     """Draws from an urn whose limit is Dir(scale * max(counts, floor)) were released.
 
-    `scale` is a fraction as text. At `epsilon`, in (0, 100], any number of draws costs at most the
-    delta of `clamp_delta`, and `delta` is the claim, at least that.
+    `scale` is a fraction as text. At `epsilon`, in (0, 100], any number of draws costs at most the delta of
+    `clamp_delta`; `delta` is the claim, which is at least that.
 
     Raises
     ------
@@ -95,11 +94,11 @@ class ClampedDirichletEvent:
         check_delta(self.delta, clamp_delta(self.floor, scale, self.epsilon))
 
     def cost(self) -> Cost:
-        """Approximate differential privacy at the claim."""
+        """Return the cost of approximate differential privacy at the claim."""
         return Cost(exact(self.epsilon), exact(self.delta))
 
     def loss(self) -> Loss:
-        """`clamp_delta` at every epsilon; the urn's draws are a random map of that pair."""
+        """Return the loss with `clamp_delta` at every epsilon; an urn's draws are a random map of it."""
         return _loss(partial(clamp_delta, self.floor, float(exact(self.scale))))
 
 
@@ -107,8 +106,8 @@ class ClampedDirichletEvent:
 class PseudoCountDirichletEvent:
     """Draws from an urn whose limit is Dir(scale * (counts + pseudo_count)) were released.
 
-    `scale` is a fraction as text. At `epsilon`, in (0, 100], any number of draws costs at most the
-    delta of `dominating_delta` at the pseudo-count, and `delta` is the claim, at least that.
+    `scale` is a fraction as text. At `epsilon`, in (0, 100], any number of draws costs at most the delta of
+    `dominating_delta` at the pseudo-count; `delta` is the claim, which is at least that.
 
     Raises
     ------
@@ -134,16 +133,16 @@ class PseudoCountDirichletEvent:
         check_delta(self.delta, dominating_delta(self.pseudo_count, scale, self.epsilon))
 
     def cost(self) -> Cost:
-        """Approximate differential privacy at the claim."""
+        """Return the cost of approximate differential privacy at the claim."""
         return Cost(exact(self.epsilon), exact(self.delta))
 
     def loss(self) -> Loss:
-        """`dominating_delta` at every epsilon; the urn's draws are a random map of that pair."""
+        """Return the loss with `dominating_delta` at every epsilon; an urn's draws are a random map of it."""
         return _loss(partial(dominating_delta, self.pseudo_count, float(exact(self.scale))))
 
 
 def _loss(delta_at: Callable[[float], float]) -> Loss:
-    """Loss whose deltas are a closed form at every epsilon > 0."""
+    """Return the loss whose deltas have a closed form at every epsilon > 0."""
 
     def delta(at: Float[np.ndarray, " points"]) -> Float[np.ndarray, " points"]:
         return np.array([delta_at(max(float(epsilon), SHIFT)) for epsilon in at])
@@ -156,7 +155,7 @@ def _loss(delta_at: Callable[[float], float]) -> Loss:
 
 
 def _check_urn(text: str, draws: int) -> float:
-    """Return the scale that a text holds; raise ValueError if there is no such urn."""
+    """Return the scale in a text; raise ValueError if there is no such urn."""
     scale = exact(text)
     if not 0 < scale <= MAX_SCALE:
         raise ValueError(f"scale must be > 0 and at most 2**40, got scale={text}")
@@ -169,9 +168,9 @@ def _check_urn(text: str, draws: int) -> float:
 class DirichletClamp:
     """Release class proportions by drawing from Dir(scale * max(counts, floor)).
 
-    The released value is the list of the urn's counts; over their sum they are the proportions of
-    the clamped counts. `choose_mechanism` names a mechanism to prefer; this one serves comparison
-    with the paper, whose scale depends on the counts, which is not private (see the module
+    The released value is the list of the urn's counts; over their sum they are the proportions of the
+    clamped counts. Prefer the mechanism that `choose_mechanism` returns. This one is for comparison with
+    the paper, whose scale depends on the counts and so is not private (see the module
     `privacy.mechanisms.dirichlet_pairs`).
 
     Parameters
@@ -179,20 +178,20 @@ class DirichletClamp:
     epsilon, delta
         Price of one release, 0 < epsilon <= 100 and 0 < delta < 1.
     floor
-        **Public** integer >= 1 to which smaller counts are raised, zeros included. Results are
-        unbiased where no count is below it.
+        **Public** integer >= 1 to which smaller counts are raised, zeros included. Results are unbiased if
+        no count is below it.
 
     Raises
     ------
     InfeasibleFloor
-        If no scale is cheap enough: from public numbers, never from counts.
+        If no scale is cheap enough; this depends on public numbers, never on counts.
     ValueError
         If one of the conditions is broken.
 
     Notes
     -----
-    **Guarantees.** The realised delta at epsilon is at most the claim; event, number of draws and
-    refusals depend on public things only, and every vector of counts has a release.
+    **Guarantees.** The realised delta at epsilon is at most the claim; event, number of draws and refusals
+    depend on public things only, and every vector of counts has a release.
     **Cost.** One uniform integer, and a bisection, for each of ceil(50 scale max(n, classes * floor))
     draws, at most a million. Draws are multinomial given the Dirichlet vector, so they add a variance of
     rho (1 - rho) / draws at most to each proportion.
@@ -238,7 +237,7 @@ class DirichletClamp:
     def log_likelihood(
         self, query: Query, releases: Int[np.ndarray, "draws classes"]
     ) -> Float[np.ndarray, " draws"]:
-        """Log probability of releases, up to a constant that neighbouring queries share."""
+        """Return the log probability of releases, up to a constant that neighbouring queries share."""
         shape = float(self.scale) * np.maximum(check_moved_task(query), self.floor)
         drawn, gammaln = check_releases(releases, shape.size), scipy.special.gammaln
         constant = gammaln(shape.sum()) - gammaln(shape).sum()
@@ -264,8 +263,8 @@ def draw_urn(
 ) -> list[int]:
     """Draw from the Polya urn of Dir(scale * counts): Dirichlet-multinomial counts, exactly.
 
-    Colours start with weights numerator * counts, and a drawn one gains the denominator: what was gained
-    stands behind the first weights, in the order of the draws.
+    Colours start with weights numerator * counts, and a drawn colour gains the denominator: the gained
+    weights are listed after the first weights, in the order of the draws.
     """
     ends = list(accumulate(scale.numerator * int(count) for count in counts))
     drawn: list[int] = []
@@ -281,8 +280,8 @@ def draw_urn(
 class DirichletPseudoCount:
     """Release class proportions by drawing from Dir(scale * (counts + pseudo_count)).
 
-    The released value is the list of the urn's counts; `proportions` takes the pseudo-counts out.
-    `choose_mechanism` names a mechanism to prefer: this one errs more than the discrete Gaussian,
+    The released value is the list of the urn's counts; `proportions` subtracts the pseudo-counts. Prefer
+    the mechanism that `choose_mechanism` returns: this one has a larger error than the discrete Gaussian,
     whose law it approaches as pseudo-counts grow. The references are those of `DirichletClamp`.
 
     Parameters
@@ -299,8 +298,8 @@ class DirichletPseudoCount:
     without the pseudo-counts lie on the simplex, and before their projection are unbiased.
     **Cost.** One uniform integer for each of ceil(50 scale (n + classes * pseudo_count)) draws, at
     most a million.
-    **Privacy.** Unit: the query's. Event: `PseudoCountDirichletEvent`, whose delta is
-    `dominating_delta` at the pseudo-count, below which no shape is in any data set.
+    **Privacy.** Unit: the query's. Event: `PseudoCountDirichletEvent`, whose delta is `dominating_delta` at
+    the pseudo-count: no shape of any data set is below it.
 
     Examples
     --------
@@ -344,7 +343,7 @@ class DirichletPseudoCount:
     def log_likelihood(
         self, query: Query, releases: Int[np.ndarray, "draws classes"]
     ) -> Float[np.ndarray, " draws"]:
-        """Log probability of releases, up to a constant that neighbouring queries share."""
+        """Return the log probability of releases, up to a constant that neighbouring queries share."""
         shape = float(self.scale) * (check_moved_task(query) + float(self.pseudo_count))
         drawn, gammaln = check_releases(releases, shape.size), scipy.special.gammaln
         return np.asarray(gammaln(shape + drawn).sum(axis=1) - gammaln(shape).sum())

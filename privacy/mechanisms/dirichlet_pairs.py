@@ -1,10 +1,10 @@
-"""What a Dirichlet release costs, exactly, and the largest scale that a price allows.
+"""The exact cost of a Dirichlet release, and the largest scale that a price allows.
 
-The release is theta ~ Dir(scale * counts). Neighbours move one task from class i, with p tasks, to
-class j, with q tasks; the privacy loss depends on theta_i / theta_j alone, so every delta here is a
-regularised incomplete beta function or a difference of two. The scale is solved for public numbers:
-a floor of the counts, epsilon and delta. It must not be chosen from the counts: a scale that is
-itself data separates neighbours, and where one has a scale and the other an error, delta is 1.
+The release is theta ~ Dir(scale * counts). Neighbours move one task from class i, with p tasks, to class j,
+with q tasks. The privacy loss depends on theta_i / theta_j alone, so every delta here is a regularised
+incomplete beta function or a difference of two. The scale is solved for public numbers: a floor of the
+counts, epsilon and delta. It must not depend on the counts: such a scale is itself data and separates
+neighbours, and if one neighbour has a scale and the other an error, delta is 1.
 
 >>> float(largest_scale(50, epsilon=0.05, delta=0.05))
 0.792874
@@ -41,18 +41,18 @@ __all__ = [
     "smallest_floor",
 ]
 
-STEEP = 600.0  # beyond it exp(-t) nears the smallest double, and leading terms are exact
+STEEP = 600.0  # beyond it exp(-t) is near the smallest double, and leading terms are exact
 MIN_SCALE, MAX_SCALE = 1e-10, 1e8
-MIN_FLOOR = 1e-100  # the product of a smaller one and a scale could be 0
-CLEAR_FLOOR = 2.0**20  # beyond it the difference of two beta functions drowns in their rounding
+MIN_FLOOR = 1e-100  # with a smaller one its product with a scale could be 0
+CLEAR_FLOOR = 2.0**20  # beyond it the difference of two beta functions is mostly rounding
 
 
 @dataclass(frozen=True, slots=True)
 class PairDelta:
-    """Privacy losses between Dir(scale * counts) and the same with one task moved from class i to j.
+    """Privacy losses between Dir(scale * counts) and the same law with one task moved from class i to j.
 
-    `exceedance` is P[loss > epsilon], `forward` the divergence from the counts to the moved ones,
-    `reverse` the divergence back; `log_constant` is the constant by which the log ratio exceeds the loss.
+    `exceedance` is P[loss > epsilon], `forward` the divergence from the counts to the moved counts,
+    `reverse` the divergence back, and `log_constant` the log ratio minus the loss, a constant.
     """
 
     exceedance: float
@@ -67,17 +67,17 @@ def pair_delta(source: float | int, target: float | int, scale: float, epsilon: 
     Parameters
     ----------
     source, target
-        Counts of the class that loses a task, >= 1, and of the one that gains it, >= 0.
+        Counts of the class that loses a task, >= 1, and of the class that gains it, >= 0.
     scale
-        Of the Dirichlet, in [1e-10, 1e8].
+        Scale of the Dirichlet, in [1e-10, 1e8].
     epsilon
         In (0, 100].
 
     Returns
     -------
     PairDelta
-        All 1 where a class would become or had been empty: one of the two laws then never leaves
-        the boundary, and the other never is on it.
+        All 1 if a class becomes empty or was empty: then one of the two laws lies on the boundary with
+        probability 1, and the other with probability 0.
 
     Raises
     ------
@@ -86,11 +86,11 @@ def pair_delta(source: float | int, target: float | int, scale: float, epsilon: 
 
     Notes
     -----
-    The loss is scale * ln(theta_i / theta_j) - ln C with C the ratio of the normalisers, and
+    The loss is scale * ln(theta_i / theta_j) - ln C, with C the ratio of the normalisers, and
     theta_i / (theta_i + theta_j) is Beta(scale p, scale q) or Beta(scale (p-1), scale (q+1)).
 
-    **Guarantees.** The reverse of (p, q) is the forward of (q+1, p-1). No NaN passes for a delta of 0.
-    Between counts of more than some millions a small delta is mostly rounding.
+    **Guarantees.** The reverse of (p, q) is the forward of (q+1, p-1). NaN is never returned as a delta
+    of 0. Between counts of more than some millions a small delta is mostly rounding.
 
     Examples
     --------
@@ -126,11 +126,11 @@ def dominating_delta(floor: float | int, scale: float, epsilon: float) -> float:
     Notes
     -----
     With X ~ Beta(a, b) and an independent W ~ Beta(a + b, k), X W ~ Beta(a, b + k). The two laws
-    Beta(s p, s q) and Beta(s (p-1), s (q+1)) of a pair have the same a + b, so one random map takes
-    them to the laws of (p, q + k/s): by data processing every divergence falls as q grows, and by
-    symmetry as p grows. The worst pair is (floor + 1, floor), whose constant is zero and whose two
-    directions coincide. It dominates at every epsilon at once, so it may be composed. A floor above 2**20
-    counts as that one, whose delta is no smaller: what is computed for larger ones is mostly rounding.
+    Beta(s p, s q) and Beta(s (p-1), s (q+1)) of a pair have the same a + b, so one random map takes them to
+    the laws of (p, q + k/s). By data processing every divergence falls as q grows, and by symmetry as p
+    grows. The worst pair is (floor + 1, floor), whose constant is zero and whose two directions coincide.
+    It dominates at every epsilon at once, so it may be composed. A floor above 2**20 is replaced by 2**20,
+    whose delta is no smaller: deltas computed for larger floors are mostly rounding.
 
     **Guarantees.** No pair with source >= floor + 1 and target >= floor has a larger divergence,
     in either direction; the limit at small scales is exp(-floor epsilon) / (2 floor + 1), not 0.
@@ -148,16 +148,16 @@ def dominating_delta(floor: float | int, scale: float, epsilon: float) -> float:
 
 
 def clamp_delta(floor: float | int, scale: float, epsilon: float) -> float:
-    """Return the largest delta of neighbours when every count below `floor` is raised to it first.
+    """Return the largest delta of neighbours if every count below `floor` is first raised to it.
 
     Takes and raises what `dominating_delta` does; the counts may be any, zeros included.
 
     Notes
     -----
-    Where both clamped counts move, the pair is one above the floor. Where one moves, at least the
-    floor and by one, the laws come from independent gamma variables of which a single one differs,
-    Gamma(s q) and Gamma(s (q+1)); adding an independent Gamma(s (q - floor)) to both shows that
-    q = floor is worst, in both directions. The largest of the three numbers holds for all.
+    If both clamped counts move, the pair is one above the floor. If one moves, it is at least the floor and
+    moves by one; the laws come from independent gamma variables of which a single one differs, Gamma(s q)
+    and Gamma(s (q+1)). Adding an independent Gamma(s (q - floor)) to both shows that q = floor is worst, in
+    both directions. The largest of the three numbers holds for all.
 
     **Guarantees.** At least `dominating_delta`; at least the divergence of any two neighbours'
     clamped releases.
@@ -179,7 +179,7 @@ def clamp_delta(floor: float | int, scale: float, epsilon: float) -> float:
 def expected_distortion(count: Real[np.ndarray, " classes"], scale: float) -> float:
     """Return the expected l1 distance of theta ~ Dir(scale * count) from the proportions of `count`.
 
-    Each class contributes 2 x^a y^b / ((a + b) B(a, b)), a and b its beta parameters, x = a/(a+b),
+    Each class contributes 2 x^a y^b / ((a + b) B(a, b)), with a and b its beta parameters, x = a/(a+b),
     y = 1 - x.
 
     Raises
@@ -213,7 +213,7 @@ def _largest(*deltas: float) -> float:
 
 
 def _beta_cdf(a: float, b: float, t: float) -> float:
-    """I_y(a, b) at y = 1 / (1 + exp(t)); beyond STEEP by its leading term, as y or 1 - y vanishes."""
+    """Return I_y(a, b) at y = 1 / (1 + exp(t)); beyond STEEP its leading term, as y or 1 - y vanishes."""
     if t > STEEP:
         return math.exp(-a * t - math.log(a) - scipy.special.betaln(a, b))
     if t < -STEEP:
@@ -222,14 +222,14 @@ def _beta_cdf(a: float, b: float, t: float) -> float:
 
 
 def _gamma_cdf(a: float, log_x: float) -> float:
-    """P(a, x) at x = exp(log_x), by its leading term where x vanishes."""
+    """Return P(a, x) at x = exp(log_x), by its leading term if x vanishes."""
     if log_x < -STEEP:
         return math.exp(a * log_x - scipy.special.gammaln(a + 1))
     return float(scipy.special.gammainc(a, math.exp(min(log_x, STEEP))))
 
 
 def _gamma_tail(a: float, log_x: float) -> float:
-    """Q(a, x) at x = exp(log_x)."""
+    """Return Q(a, x) at x = exp(log_x)."""
     if log_x < -STEEP:
         return -math.expm1(a * log_x - scipy.special.gammaln(a + 1))
     return float(scipy.special.gammaincc(a, math.exp(min(log_x, STEEP))))
@@ -242,7 +242,7 @@ def _check(scale: float, epsilon: float) -> None:
 
 
 def _clear_floor(floor: float | int) -> float:
-    """Return the floor that deltas are computed for, which is the given one or costs no less."""
+    """Return the floor that deltas are computed for: the given floor, or a smaller one that costs no less."""
     _check_floor(floor)
     return min(float(floor), CLEAR_FLOOR)
 
@@ -256,12 +256,12 @@ MIN_SEARCHED, MAX_SEARCHED = 1e-9, 1e7
 
 
 class InfeasibleFloor(ValueError):
-    """No scale makes Dirichlet releases above this floor cost so little.
+    """No scale makes Dirichlet releases above this floor cheap enough.
 
     Parameters
     ----------
     floor
-        The floor asked for.
+        The given floor.
     smallest
         Every floor above this one has a scale.
 
@@ -321,7 +321,7 @@ def largest_scale(floor: float | int, epsilon: float, delta: float) -> Fraction:
     Returns
     -------
     Fraction
-        Rounded down to six digits; for a floor above 2**20 that of 2**20, which is smaller.
+        Rounded down to six digits; for a floor above 2**20 the scale of 2**20, which is smaller.
 
     Raises
     ------
@@ -332,8 +332,8 @@ def largest_scale(floor: float | int, epsilon: float, delta: float) -> Fraction:
 
     Notes
     -----
-    **Guarantees.** `dominating_delta` at the scale returned, computed anew and raised by a
-    millionth for rounding, is at most delta; nothing is assumed about how it grows with the scale.
+    **Guarantees.** `dominating_delta` at the returned scale, computed anew and raised by a millionth for
+    rounding, is at most delta. No assumption is made on its growth with the scale.
 
     Examples
     --------
@@ -363,7 +363,7 @@ def _search(
     epsilon: float,
     delta: float,
 ) -> Fraction:
-    """Bisect ln scale; the lower end always satisfies the claim."""
+    """Return the lower end of a bisection on ln scale, which always satisfies the claim."""
     _check_floor(floor)
     check_price(epsilon, delta)
 
@@ -381,6 +381,6 @@ def _search(
 
 
 def _round_down(scale: float) -> Fraction:
-    """Round to six digits, never above `scale`."""
+    """Return the scale rounded to six digits, never above `scale`."""
     unit = Fraction(10) ** (math.floor(math.log10(scale)) - 5)
     return Fraction(scale) // unit * unit

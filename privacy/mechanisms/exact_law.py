@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 __all__ = ["ExactLaw"]
 
 TAIL = 1e-16  # mass of each tail that a sum may leave out: a thousand sums stay far within 1e-9
-MAX_PRODUCTS = 2**26  # beyond which a sum's law is found by Fourier transforms
+MAX_PRODUCTS = 2**26  # beyond this a sum's law is computed by Fourier transforms
 TILT = 20.0  # exponent of the tilt at the end of a sum's law
 
 
@@ -25,18 +25,18 @@ class ExactLaw:
     Parameters
     ----------
     scale
-        Of the noise.
+        Scale of the noise.
     n_classes
-        How many classes, >= 2.
+        Number of classes, >= 2.
     support, probability
         Law of one class's noise, on consecutive integers around zero; made read-only.
 
     Notes
     -----
-    **Guarantees.** The half width is the smallest of its level; the variance of a sum is the sum
-    of the variances, to nine digits. A sum leaves out what is hardly ever drawn, so that the support of
-    many grows as the root of their number; what is left out counts as outside every interval, which is never
-    narrower for it.
+    **Guarantees.** The half width is the smallest of its level; the variance of a sum is the sum of the
+    variances, to nine digits. A sum leaves out far tails of negligible mass, so that the support of a sum
+    of many grows as the root of their number. This mass counts as outside every interval, so no interval is
+    too narrow for it.
 
     **Cost.** Of a sum: n log n time and n memory for supports of n values.
     """
@@ -57,7 +57,7 @@ class ExactLaw:
 
     @property
     def kurtosis(self) -> float:
-        """Excess kurtosis of one class's noise: 0 for a normal law and for none, 3 for Laplace's.
+        """Excess kurtosis of one class's noise: 0 for a normal law and for no noise, 3 for Laplace's.
 
         Examples
         --------
@@ -98,7 +98,7 @@ class ExactLaw:
             )
         probability = _convolved(self, other)
         far = int(np.searchsorted(np.cumsum(probability[: probability.size // 2]), TAIL, "right"))
-        probability = probability[far : probability.size - far].copy()  # not a view of the whole
+        probability = probability[far : probability.size - far].copy()  # a view keeps all of it
         reach = probability.size // 2
         return ExactLaw(self.scale, self.n_classes, np.arange(-reach, reach + 1), probability)
 
@@ -106,8 +106,9 @@ class ExactLaw:
 def _convolved(one: ExactLaw, other: ExactLaw) -> Float[np.ndarray, " values"]:
     """Return the law of the sum on all its values; its tails too have a small relative error.
 
-    A transform's rounding is alike everywhere, and would drown the tails. So both laws are tilted by
-    exp(rise z), which lifts the right tail; the sum's law is tilted back, and the left half mirrors it.
+    The rounding of a transform has the same size everywhere, and would exceed the tails. So both laws are
+    tilted by exp(rise z), which lifts the right tail; the sum's law is tilted back, and the left half
+    mirrors it.
     """
     laws = (one, other)
     if one.probability.size * other.probability.size <= MAX_PRODUCTS:

@@ -1,8 +1,8 @@
 """Independent discrete Gaussian noise on class counts, calibrated exactly for one moved task.
 
-A task that moves from one class to another changes two counts, each by one, so the l2 sensitivity
-is the square root of 2. The discrete law's delta is summed exactly; the continuous law, which it
-approaches, has a closed form and is here for comparison and as the start of the search.
+A task that moves from one class to another changes two counts, each by one, so the l2 sensitivity is the
+square root of 2. The discrete law's delta is summed exactly. The continuous law, which it approaches, has a
+closed form; it is here for comparison and as the start of the search.
 
 >>> round(DiscreteGaussian(epsilon=1.0, delta=1e-6).scale, 3)
 5.977
@@ -53,7 +53,7 @@ __all__ = [
     "discrete_gaussian_scale",
 ]
 
-MIN_SCALE, MAX_SCALE = 1e-100, 2e5  # the square of a smaller one would be 0
+MIN_SCALE, MAX_SCALE = 1e-100, 2e5  # the square of a smaller scale would be 0
 
 
 def discrete_gaussian_delta(scale: float, epsilon: float) -> float:
@@ -62,7 +62,7 @@ def discrete_gaussian_delta(scale: float, epsilon: float) -> float:
     Parameters
     ----------
     scale
-        Of the noise: P(z) ~ exp(-z^2 / (2 scale^2)) on the integers, for each class apart.
+        Scale of the noise: P(z) ~ exp(-z^2 / (2 scale^2)) on the integers, for each class.
     epsilon
         In (0, 100].
 
@@ -79,8 +79,8 @@ def discrete_gaussian_delta(scale: float, epsilon: float) -> float:
     Notes
     -----
     With t the difference of two independent noises the privacy loss is (t + 1) / scale^2, and
-    P(t) ~ exp(-t^2 / (4 scale^2)) sum_x exp(-(x + t/2)^2 / scale^2), where the sum depends on t
-    through its parity alone; delta = sum_t P(t) max(0, 1 - exp(epsilon - loss)).
+    P(t) ~ exp(-t^2 / (4 scale^2)) sum_x exp(-(x + t/2)^2 / scale^2), where the sum depends on t through its
+    parity alone; delta = sum_t P(t) max(0, 1 - exp(epsilon - loss)).
 
     **Guarantees.** It is the divergence of the two laws summed over the integers.
 
@@ -103,7 +103,7 @@ def discrete_gaussian_delta(scale: float, epsilon: float) -> float:
 def _difference(
     scale: float, *, first: int
 ) -> tuple[Float[np.ndarray, " values"], float, Float[np.ndarray, " values"]]:
-    """Weights of t, the difference of two noises, from `first` on; their total over all t; and t."""
+    """Return weights of t, the difference of two noises, from `first` on; their total over all t; and t."""
     reach = int(13 * scale) + 3  # beyond it the terms are below exp(-42) of the first
     t = first + np.arange(reach, dtype=np.float64)
     x = np.arange(-reach, reach + 1, dtype=np.float64)
@@ -152,7 +152,7 @@ def analytic_gaussian_scale(epsilon: float, delta: float) -> float:
     Raises
     ------
     ValueError
-        If not 0 < epsilon <= 100 and 0 < delta < 1, or it takes a scale of more than 5e4.
+        If not 0 < epsilon <= 100 and 0 < delta < 1, or the scale would be above 5e4.
 
     Examples
     --------
@@ -180,13 +180,13 @@ def discrete_gaussian_scale(epsilon: float, delta: float) -> float:
     Raises
     ------
     ValueError
-        If not 0 < epsilon <= 100 and 0 < delta < 1, or no scale within a factor of four of the
-        continuous one will do.
+        If not 0 < epsilon <= 100 and 0 < delta < 1, or no scale within a factor of four of the continuous
+        one suffices.
 
     Notes
     -----
-    **Guarantees.** The delta at the scale returned, computed anew and raised by a millionth for
-    rounding, is at most the one asked for; nothing is assumed about how it falls with the scale.
+    **Guarantees.** The delta at the returned scale, computed anew and raised by a millionth for rounding,
+    is at most the given one. No assumption is made on its decrease with the scale.
 
     Examples
     --------
@@ -220,7 +220,7 @@ class DiscreteGaussianLaw(ExactLaw):
     Parameters
     ----------
     scale
-        Of the noise: P(z) ~ exp(-z^2 / (2 scale^2)) for each class apart.
+        Scale of the noise: P(z) ~ exp(-z^2 / (2 scale^2)) for each class.
     n_classes, support, probability
         As for `ExactLaw`.
 
@@ -240,8 +240,8 @@ class DiscreteGaussianLaw(ExactLaw):
     def projected_l1(self) -> float:
         """Expected l1 norm after projection to the public sum, c sd sqrt(2 (1 - 1/c) / pi).
 
-        That of continuous noise of this scale. Discrete noise errs less, at a scale of 1 or more by a
-        tenth at most; cutting off negative counts can only help further.
+        It is computed for continuous noise of this scale. The error of discrete noise is smaller, at a
+        scale of 1 or more by at most a tenth; cutting off negative counts can only reduce it.
         """
         c = self.n_classes
         return c * self.scale * math.sqrt(2 * (1 - 1 / c) / math.pi)
@@ -252,7 +252,7 @@ class DiscreteGaussianEvent:
     """Independent discrete Gaussian noise was added to class counts that one moved task changes.
 
     P(z) ~ exp(-||z||_2^2 / (2 scale^2)). At `epsilon`, in (0, 100], it costs the delta that
-    `discrete_gaussian_delta` sums exactly, and `delta` is the claim, at least that.
+    `discrete_gaussian_delta` sums exactly; `delta` is the claim, which is at least that.
 
     Raises
     ------
@@ -275,11 +275,11 @@ class DiscreteGaussianEvent:
         check_delta(self.delta, discrete_gaussian_delta(self.scale, self.epsilon))
 
     def cost(self) -> Cost:
-        """Approximate differential privacy at the claim."""
+        """Return the cost of approximate differential privacy at the claim."""
         return Cost(exact(self.epsilon), exact(self.delta))
 
     def loss(self) -> Loss:
-        """Losses (t + 1) / scale^2 of `discrete_gaussian_delta`."""
+        """Return the losses (t + 1) / scale^2 of `discrete_gaussian_delta`."""
         weight, total, t = _difference(self.scale, first=0)
         probability, loss = weight / total, (t + 1) / self.scale**2
         above = np.append(np.cumsum(probability[::-1])[::-1], 0.0)
@@ -296,15 +296,15 @@ class DiscreteGaussianEvent:
 class DiscreteGaussian:
     """Release class counts with discrete Gaussian noise of the smallest scale for the price.
 
-    The released value is the list of noisy counts: integers that may be negative and need not add
-    up to n. `project_to_simplex` with total n makes counts of them, and takes out the part of the
-    noise that moves the public sum. Both are post-processing, and cost nothing.
+    The released value is the list of noisy counts: integers that may be negative and need not add up to n.
+    `project_to_simplex` with total n makes valid counts of them, and removes the part of the noise that
+    moves the public sum. Both are post-processing, and cost nothing.
 
     Parameters
     ----------
     epsilon, delta
-        Price of one release, 0 < epsilon <= 100 and 0 < delta < 1; a ledger's budget takes no
-        delta of 1/n or more.
+        Price of one release, 0 < epsilon <= 100 and 0 < delta < 1; a ledger's budget allows only a delta
+        below 1/n.
 
     Raises
     ------
@@ -313,8 +313,8 @@ class DiscreteGaussian:
 
     Notes
     -----
-    **Guarantees.** The realised delta at epsilon is at most the claim; the event depends on public
-    things only. A query that more than one moved task can change is refused.
+    **Guarantees.** The realised delta at epsilon is at most the claim; the event depends on public things
+    only. A query whose neighbours move more than one task is refused.
     **Privacy.** Unit: the query's. Event: `DiscreteGaussianEvent`. Neighbours' counts differ by
     one in two classes; a calibration for one class would understate delta.
 
@@ -359,7 +359,7 @@ class DiscreteGaussian:
     def log_likelihood(
         self, query: Query, releases: Int[np.ndarray, "draws classes"]
     ) -> Float[np.ndarray, " draws"]:
-        """Log probability of releases, up to a constant that neighbouring queries share."""
+        """Return the log probability of releases, up to a constant that neighbouring queries share."""
         counts = check_moved_task(query)
         noise = (check_releases(releases, counts.size) - counts) / self.scale
         return np.asarray(-np.square(noise).sum(axis=1) / 2)

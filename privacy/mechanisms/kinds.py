@@ -1,8 +1,8 @@
 """The closed table of events: each kind's name in the ledger, and its class.
 
-Anything else is refused. To add a mechanism, write its file with its event (`cost()` and `loss()`),
-and one line here. The meaning of a kind and of its fields must never change, as entries of old
-ledgers are read by it: a new meaning is a new kind.
+Other events are refused. To add a mechanism, write its file with its event (`cost()` and `loss()`), and one
+line here. The meaning of a kind and of its fields must never change, as entries of old ledgers are read by
+it: a new meaning is a new kind.
 
 >>> KINDS["pure"].__name__
 'PureEvent'

@@ -1,6 +1,6 @@
 """Independent Laplace noise on class counts in exact integers: the textbook reference.
 
-`DiscreteLaplace` is the two-sided geometric mechanism on each class. `LatticeLaplace` errs less.
+`DiscreteLaplace` is the two-sided geometric mechanism on each class. `LatticeLaplace` has a smaller error.
 
 >>> DiscreteLaplace(epsilon=0.5).law(5).half_width(0.9)
 9
@@ -40,15 +40,15 @@ from privacy.query import (
 
 __all__ = ["DiscreteLaplace", "DiscreteLaplaceEvent", "DiscreteLaplaceLaw", "draw_by_scale"]
 
-MAX_EXPONENT = 700.0  # whose exponential is a number
+MAX_EXPONENT = 700.0  # its exponential is still a finite double
 
 
 @dataclass(frozen=True, slots=True)
 class DiscreteLaplaceEvent:
     """Independent discrete Laplace noise was added to class counts of a given l1 sensitivity.
 
-    P(z) ~ exp(-||z||_1 / scale). It is (l1 / scale)-differentially private, and `epsilon` is the
-    claim, at least that. The counts add up to a public number, the same for neighbours.
+    P(z) ~ exp(-||z||_1 / scale). It is (l1 / scale)-differentially private, and `epsilon` is the claim,
+    which is at least that. The counts add up to a public number, the same for neighbours.
 
     Raises
     ------
@@ -71,14 +71,14 @@ class DiscreteLaplaceEvent:
         check_laplace(self.scale, self.l1, self.epsilon)
 
     def cost(self) -> Cost:
-        """Pure differential privacy at the claim."""
+        """Return the cost of pure differential privacy at the claim."""
         return Cost(exact(self.epsilon), Fraction(0))
 
     def loss(self) -> Loss:
-        """Three atoms for one moved task; as pure at l1 / scale for other sensitivities.
+        """Return three atoms for one moved task; for other sensitivities the loss of l1 / scale.
 
-        One moved task changes two counts by one. Each has losses +-1 / scale; one count that
-        changes by two would lose more.
+        One moved task changes two counts by one. Each has losses +-1 / scale; one count that changes by two
+        would have a larger loss.
         """
         epsilon = self.l1 / self.scale
         if self.l1 != ONE_TASK:
@@ -128,8 +128,8 @@ class DiscreteLaplaceLaw:
 class DiscreteLaplace:
     """Release class counts with independent discrete Laplace noise of scale l1 / epsilon.
 
-    The released value is the list of noisy counts: integers that may be negative and need not add
-    up to n. `LatticeLaplace` errs less; this one is the textbook reference.
+    The released value is the list of noisy counts: integers that may be negative and need not add up to n.
+    `LatticeLaplace` has a smaller error; this one is the textbook reference.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ class DiscreteLaplace:
     def log_likelihood(
         self, query: Query, releases: Int[np.ndarray, "draws classes"]
     ) -> Float[np.ndarray, " draws"]:
-        """Log probability of releases, up to a constant that neighbouring queries share."""
+        """Return the log probability of releases, up to a constant that neighbouring queries share."""
         counts = check_counts(query)
         distance = np.abs(check_releases(releases, counts.size) - counts).sum(axis=1)
         return np.asarray(-distance / self.event(query).scale)

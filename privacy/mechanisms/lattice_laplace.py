@@ -1,18 +1,17 @@
 """Laplace noise on class counts whose public total stays exact, in integers: `LatticeLaplace`.
 
 It is discrete Laplace noise conditioned on summing to zero. Neighbours move one task from one class to
-another, so counts live on the hyperplane of sum n; noise that stays on it pays only for the directions in
+another, so counts lie on the hyperplane of sum n. Noise on this hyperplane pays only for the directions in
 which neighbours can differ. For two classes it is the geometric mechanism on a single count.
 
-**How it is drawn.** Let q = exp(-1 / scale). Discrete Laplace noise is the difference of two independent
-geometric integers, P(g) ~ q^g. So a vector of it that adds up to zero is a difference of two geometric
-vectors, gains and losses, of one total t. Given t each is uniform among the C(t + c - 1, c - 1) ways to
-write t as a sum of c integers, and P(t) ~ (C(t + c - 1, c - 1) q^t)^2. The gains are drawn freely,
-which gives t in proportion to w(t) = C(t + c - 1, c - 1) q^t; they are kept with probability
-w(t) / max w; then the losses are drawn from the ways to write t. Two thirds or more are kept, whatever the
-scale and the number of classes. That the probability is no fraction costs no exactness: a uniform number
-is compared with bounds on it, bit by bit as far as needed, while the bounds close in (the series method
-[1]_).
+**Sampling.** Let q = exp(-1 / scale). Discrete Laplace noise is the difference of two independent geometric
+integers, P(g) ~ q^g. So a vector of it that adds up to zero is a difference of two geometric vectors, gains
+and losses, of one total t. Given t each is uniform among the C(t + c - 1, c - 1) ways to write t as a sum
+of c integers, and P(t) ~ (C(t + c - 1, c - 1) q^t)^2. The gains are drawn first, without a condition, which
+gives t in proportion to w(t) = C(t + c - 1, c - 1) q^t. They are kept with probability w(t) / max w; then
+the losses are drawn from the ways to write t. Two thirds or more are kept, for every scale and number of
+classes. The sampler is exact although that probability is irrational: a uniform number is compared with
+bounds on it, bit by bit as far as needed, while the bounds tighten (the series method [1]_).
 
 >>> LatticeLaplace(epsilon=0.5).law(5).half_width(0.9)
 7
@@ -76,20 +75,20 @@ __all__ = [
 TINY = 1e-17  # probability outside a law's support
 MAX_GRID = 2**24
 MAX_BATCH = 2**20  # geometric draws at a time
-SMALL_BATCH = 2**12  # as many of them take as long as a call
+SMALL_BATCH = 2**12  # a call takes as long as this number of draws
 WORD = 64  # bits of the uniform number drawn at a time
 GUARD = 20  # decimal digits beyond those bits
-MAX_DIGITS = 40  # of one uniform integer: taking them off takes time with their square
-FACTORS = 64  # of a quotient at a time
+MAX_DIGITS = 40  # digits of one uniform integer: splitting them off takes quadratic time
+FACTORS = 64  # factors of a quotient in one step
 
 
 @dataclass(frozen=True, slots=True)
 class LatticeLaplaceEvent:
     """Discrete Laplace noise conditioned on summing to zero was added to class counts.
 
-    P(z) ~ exp(-||z||_1 / scale) over the integer vectors of `n_classes` entries with sum zero. It
-    is (l1 / scale)-differentially private for neighbours whose counts have the same sum, and
-    `epsilon` is the claim, at least that.
+    P(z) ~ exp(-||z||_1 / scale) over the integer vectors of `n_classes` entries with sum zero. It is
+    (l1 / scale)-differentially private for neighbours whose counts have the same sum, and `epsilon` is the
+    claim, which is at least that.
 
     Raises
     ------
@@ -115,15 +114,15 @@ class LatticeLaplaceEvent:
             raise ValueError(f"n_classes must be an integer >= 2, got n_classes={self.n_classes}")
 
     def cost(self) -> Cost:
-        """Pure differential privacy at the claim."""
+        """Return the cost of pure differential privacy at the claim."""
         return Cost(exact(self.epsilon), Fraction(0))
 
     def loss(self) -> Loss:
-        """Three atoms for one moved task; as pure at l1 / scale for other sensitivities.
+        """Return three atoms for one moved task; for other sensitivities the loss of l1 / scale.
 
-        For a task moved from class i to j the loss is +epsilon where z_i >= 0 and z_j <= 0,
-        -epsilon where z_i < 0 and z_j > 0, else 0. With q = exp(-1 / scale) and M the mean of |z|
-        on a lattice of one class fewer, the first has probability 1 / (1 + q^2 + (1 - q^2) M).
+        For a task moved from class i to j the loss is +epsilon if z_i >= 0 and z_j <= 0, -epsilon if
+        z_i < 0 and z_j > 0, else 0. With q = exp(-1 / scale) and M the mean of |z| on a lattice of one
+        class fewer, the first has probability 1 / (1 + q^2 + (1 - q^2) M).
         """
         epsilon = self.l1 / self.scale
         if self.l1 != ONE_TASK or self.n_classes == 2:
@@ -136,7 +135,7 @@ class LatticeLaplaceEvent:
 
 @lru_cache
 def _event(l1: float, n_classes: int, epsilon: float) -> LatticeLaplaceEvent:
-    """Describe a release at the smallest scale for its price; the groups of a campaign have one event."""
+    """Describe a release at the smallest scale for its price, cached for the groups of a campaign."""
     return LatticeLaplaceEvent(covering_scale(l1, epsilon), l1, n_classes, epsilon)
 
 
@@ -157,7 +156,7 @@ class LatticeLaplaceLaw(ExactLaw):
     Parameters
     ----------
     scale
-        Of the noise: P(z) ~ exp(-||z||_1 / scale) over integer vectors with sum zero.
+        Scale of the noise: P(z) ~ exp(-||z||_1 / scale) over integer vectors with sum zero.
     n_classes, support, probability
         As for `ExactLaw`; the probabilities are marginal.
 
@@ -215,13 +214,13 @@ class LatticeLaplace:
     -----
     **Guarantees.** The released counts add up to n; the realised epsilon, l1 over the scale drawn
     with, is at most the claim in exact arithmetic; the event depends on public things only.
-    **Cost.** Of many queries: less than two geometric draws for each count, whatever the scale and
-    the number of classes, and a uniform integer; they share a few calls of the noise source.
+    **Cost.** For many queries: less than two geometric draws for each count, for every scale and number of
+    classes, and a uniform integer; they share a few calls of the noise source.
     **Privacy.** Unit: the query's. Event: `LatticeLaplaceEvent`. Neighbours' counts have the same
     sum, so outputs lie on the same lattice and the normaliser is the same for both. Moving the
     counts by v changes ||z||_1 by at most ||v||_1 <= l1, so each output's probability changes by
     a factor of at most exp(l1 / scale).
-    **Sampler.** As the module says: integers, and bounds on probabilities in decimals that are rounded
+    **Sampler.** See the module: it uses integers, and bounds on probabilities in decimals that are rounded
     outwards; no floating point.
 
     References
@@ -255,7 +254,7 @@ class LatticeLaplace:
     def log_likelihood(
         self, query: Query, releases: Int[np.ndarray, "draws classes"]
     ) -> Float[np.ndarray, " draws"]:
-        """Log probability of releases, up to a constant that neighbouring queries share."""
+        """Return the log probability of releases, up to a constant that neighbouring queries share."""
         counts = check_counts(query)
         distance = np.abs(check_releases(releases, counts.size) - counts).sum(axis=1)
         return np.asarray(-distance / self.event(query).scale)
@@ -293,11 +292,11 @@ def draw_lattice(
     """Draw independent vectors of two entries or more that add up to zero.
 
     **Guarantees.** P(z) ~ exp(-||z||_1 / scale) over the integer vectors of sum zero, exactly.
-    **Cost.** Of many vectors, or of many entries: less than two geometric draws for each entry on average,
+    **Cost.** For many vectors, or many entries: less than two geometric draws for each entry on average,
     and one uniform integer for `MAX_DIGITS` of them.
     """
     mode, found = most_likely(n_classes, scale), []
-    spare = min(3, SMALL_BATCH // n_classes)  # where they cost less than a second call
+    spare = min(3, SMALL_BATCH // n_classes)  # these cost less than a second call
     while wanted > 0:
         size = spare + max(1, min(wanted + wanted // 2, MAX_BATCH // n_classes))
         drawn = draw_geometric(noise, scale, size * n_classes)
@@ -313,17 +312,17 @@ def draw_lattice(
 def draw_geometric(noise: Noise, scale: float, size: int) -> list[int]:
     """Return independent integers g >= 0 with P(g >= k) = exp(-k / scale), exactly; no draw is wasted.
 
-    Discrete Laplace draws folded between -1 and 0: g comes from z = g or z = -g - 1, and with
-    q = exp(-1 / scale) their probabilities, like q^g and q^(g + 1), add up to a multiple of q^g.
+    Discrete Laplace draws are folded between -1 and 0: g comes from z = g or z = -g - 1. With
+    q = exp(-1 / scale) their probabilities, proportional to q^g and q^(g + 1), add up to a multiple of q^g.
     """
     return [z if z >= 0 else -z - 1 for z in noise.discrete_laplace(scale, size)]
 
 
 def draw_composition(noise: Noise, total: int, parts: int) -> list[int]:
-    """Return integers >= 0 that add up to `total`, uniform among all that do.
+    """Return integers >= 0 that add up to `total`, uniform among all such vectors.
 
-    They are the gaps between parts - 1 bars, a uniform subset [2]_ of total + parts - 1 places. The
-    uniform integers that it takes are the digits of one that is uniform below the product of their bases.
+    They are the gaps between parts - 1 bars, a uniform subset [2]_ of total + parts - 1 places. The uniform
+    integers for this are the digits of one integer, uniform below the product of their bases.
     """
     bars: set[int] = set()
     places = total + parts - 1
@@ -370,8 +369,9 @@ def keeping_bounds(
 def _ways_bounds(total: int, mode: int, n_classes: int, digits: int) -> tuple[Decimal, Decimal]:
     """Return decimals around C(total + c - 1, c - 1) / C(mode + c - 1, c - 1).
 
-    Quotients of as many factors as the totals are apart, or as there are classes, whichever are fewer, a
-    few at a time: the whole products may have millions of digits.
+    The products have as many factors as the difference of the totals, or as the number of classes,
+    whichever is smaller. A few quotients at a time are taken: the whole products may have millions of
+    digits.
     """
     apart, others = abs(total - mode), n_classes - 1
     if others <= apart:
@@ -393,7 +393,7 @@ def _ways_bounds(total: int, mode: int, n_classes: int, digits: int) -> tuple[De
 def _kept(
     totals: Sequence[int], mode: int, n_classes: int, scale: float, noise: Noise
 ) -> list[int]:
-    """Which of the proposals are kept, each with probability w(total) / w(mode)."""
+    """Return the proposals that are kept, each with probability w(total) / w(mode)."""
     about = {
         total: keeping_bounds(total, mode, n_classes, scale, bits=WORD) for total in set(totals)
     }
@@ -404,7 +404,7 @@ def _kept(
         while low <= drawn < high and total != mode:
             drawn, bits = drawn << bits | noise.uniform_integer(2**bits), 2 * bits
             low, high = keeping_bounds(total, mode, n_classes, scale, bits=bits)
-        if drawn < high:  # so it is below what it was compared with, or surely kept as the mode
+        if drawn < high:  # the uniform number is below the probability, or the total is the mode
             kept.append(number)
     return kept
 
@@ -412,7 +412,8 @@ def _kept(
 def _exp_bounds(numerator: int, scale: float, digits: int) -> tuple[Decimal, Decimal]:
     """Return decimals below and above exp(numerator / scale).
 
-    The decimal module rounds its exp correctly, to the nearest: the next decimals are beyond the truth.
+    The decimal module rounds its exp correctly, to the nearest: the neighbouring decimals enclose the
+    value.
     """
     down, up = _rounding(digits)
     low, high = (one.divide(Decimal(numerator), Decimal(scale)) for one in (down, up))
@@ -431,11 +432,12 @@ def _rounding(digits: int) -> tuple[Context, Context]:
 def _marginal(
     n_classes: int, scale: float
 ) -> tuple[Int[np.ndarray, " values"], Float[np.ndarray, " values"]]:
-    """Law of one entry of z: f(t) times the law of the sum of the other c - 1 at -t, normalised.
+    """Return the law of one entry of z: f(t) times the law of the other entries' sum at -t, normalised.
 
-    f is the discrete Laplace law, with characteristic function 1 / (1 + k sin^2(w / 2)) for k = 4 q /
-    (1 - q)^2. The sum's law is the inverse transform of its power, on a grid whose ends meet where the sum
-    hardly ever is: what is asked of it lies within -log TINY scales of 0, as f is smaller than TINY beyond.
+    f is the discrete Laplace law, with characteristic function 1 / (1 + k sin^2(w / 2)) for
+    k = 4 q / (1 - q)^2. The law of the sum of the other c - 1 is the inverse transform of its power, on a
+    periodic grid that ends where the sum has negligible mass. Only values within -log TINY scales of 0 are
+    needed, as f is smaller than TINY beyond.
     """
     others, gap = n_classes - 1, -math.expm1(-1 / scale)  # 1 - q
     needed = 2 + int(-math.log(TINY) * scale)
@@ -458,9 +460,9 @@ def _marginal(
 
 
 def _reach(count: int, scale: float) -> int:
-    """Return what the sum of `count` discrete Laplace draws exceeds with a probability below TINY.
+    """Return a number that the sum of `count` discrete Laplace draws exceeds with probability below TINY.
 
-    By Chernoff's bound, at the best of some exponents rise / scale.
+    By Chernoff's bound, with the best of some exponents rise / scale.
     """
     rise = 0.95 * 0.5 ** (np.arange(24) / 2)
     growth = 2 * math.log(-math.expm1(-1 / scale))
@@ -470,7 +472,7 @@ def _reach(count: int, scale: float) -> int:
 
 
 def _log_binomial(n: Int[np.ndarray, " values"], k: int) -> Float[np.ndarray, " values"]:
-    """Log of C(n, k), -inf where k > n."""
+    """Return the log of C(n, k), -inf if k > n."""
     gammaln = scipy.special.gammaln
     with np.errstate(divide="ignore"):
         inside = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(np.maximum(n - k, 0) + 1.0)

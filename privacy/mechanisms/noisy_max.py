@@ -22,24 +22,24 @@ from privacy.query import Query
 
 __all__ = ["NoisyMax"]
 
-NODES = 64  # of each piece of an integral
+NODES = 64  # quadrature nodes of each piece of an integral
 
 
 @dataclass(frozen=True, slots=True)
 class NoisyMax:
     """Release the index of one score; better scores are likelier.
 
-    The law is that of the index of the largest score_i + E_i, E_i independent and exponential of
-    mean spread / epsilon, drawn without a real number. Only the index leaves.
+    The law is that of the index of the largest score_i + E_i, with E_i independent and exponential of mean
+    spread / epsilon; the sampler draws no real number. Only the index is released.
 
     Parameters
     ----------
     epsilon
         Price of one release, > 0 and finite.
     spread
-        **Public** bound, > 0, on how far neighbours can move one score against another: 2 where
-        each moves by 1 at most, and 1 where they all move to one side. None for the query's l1,
-        which is such a bound: a task that moves from one class count to another moves them by 2.
+        **Public** bound, > 0, on the change of the difference of two scores between neighbours: 2 if each
+        score moves by at most 1, and 1 if these moves have one direction. None for the query's l1, which is
+        such a bound: a task that moves from one class count to another changes their difference by 2.
 
     Raises
     ------
@@ -48,23 +48,22 @@ class NoisyMax:
 
     Notes
     -----
-    The query's value is a vector of two integer scores or more, higher is better. Real ones are to
-    be rounded to a public grid first: the spread is that of the rounded scores, in steps.
+    The query's value is a vector of two integer scores or more, higher is better. Real scores must first be
+    rounded to a public grid: the spread is that of the rounded scores, in steps.
 
-    **Guarantees.** With c scores and any b in (0, 1), the released one is below the best by
-    (spread / epsilon) ln((c - 1) / b) or more with probability at most b; its expectation is at
-    least that of the exponential mechanism, of weights exp(epsilon score / spread); equal scores
-    are equally likely; the scale depends on public things only, and every vector of scores has a
-    release.
+    **Guarantees.** With c scores and any b in (0, 1), the released score is below the best by
+    (spread / epsilon) ln((c - 1) / b) or more with probability at most b. Its expectation is at least that
+    of the exponential mechanism, of weights exp(epsilon score / spread). Equal scores are equally likely.
+    The scale depends on public things only, and every vector of scores has a release.
     **Privacy.** Unit: the query's. Event: `PureEvent`. Let scores s become s', with s'_j - s_j <=
     s'_i - s_i + spread for all i and j, and fix E_j for j != i. Then i is released if E_i > T - s_i
     with T = max (s_j + E_j) over j != i, which has probability min(1, exp(-(T - s_i) / scale)).
     For s' the difference T - s_i is larger by at most the spread, so the probability is smaller by
     a factor of at most exp(spread / scale) <= exp(epsilon); averaging over the E_j keeps it.
-    **Sampler.** Let s* be the best score. s_i + E_i exceeds s* with probability exp(-(s* - s_i) /
-    scale), independently for each i, surely for the best; what it exceeds it by is exponential
-    again, with one law for all that do. So the largest is any of those with equal chance. For
-    integers that probability is P(g >= s* - s_i), g geometric: exact in integers, ties included.
+    **Sampler.** Let s* be the best score. s_i + E_i exceeds s* with probability exp(-(s* - s_i) / scale),
+    independently for each i, and surely for the best; the excess is exponential again, with one law for all
+    that exceed. So each of these is the largest with equal probability. For integers that probability is
+    P(g >= s* - s_i), g geometric: exact in integers, ties included.
 
     References
     ----------
@@ -105,9 +104,10 @@ class NoisyMax:
     def probability(self, query: Query) -> Float[np.ndarray, " scores"]:
         """Return each index's probability, for plans and audits; for private scores it is private too.
 
-        An index that passes is released with probability 1 / (1 + N), N the number of others that
-        pass: the integral over v in [0, 1] of E[(1 - v)^N], a polynomial. Each piece of it falls by so few
-        powers of e that quadrature is exact to the last digits.
+        Index i passes if s_i + E_i exceeds the best score. An index that passes is released with
+        probability 1 / (1 + N), with N the number of others that pass. That is the integral over v in
+        [0, 1] of E[(1 - v)^N], a polynomial. It is split into pieces on which it falls by few powers of e,
+        so that quadrature is exact to the last digits.
         """
         scores = _check_scores(query).astype(np.float64)
         passes = np.exp((scores - scores.max()) / self._scale(query))
@@ -135,13 +135,13 @@ class NoisyMax:
         return [_choose(*pair, noise) for pair in zip(scores, slacks, strict=True)]
 
     def _scale(self, query: Query) -> float:
-        """Scale of the noise for a query; public."""
+        """Return the scale of the noise for a query; public."""
         spread = query.l1 if self.spread is None else self.spread
         return covering_scale(_check_spread(spread), self.epsilon)
 
 
 def _choose(scores: Sequence[int], slacks: Sequence[int], noise: Noise) -> int:
-    """Any index whose score is below the best by its slack at most."""
+    """Return a uniform index among those whose score is below the best by at most their slack."""
     best = max(scores)
     passing = [
         i for i, (score, g) in enumerate(zip(scores, slacks, strict=True)) if g >= best - score

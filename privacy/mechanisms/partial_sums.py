@@ -1,8 +1,8 @@
-"""Noise on the count of the first k classes together: for intervals of cumulative counts of ordered classes.
+"""Noise on the sum of the first k class counts: for intervals of cumulative counts of ordered classes.
 
 Cumulative counts need no release of their own: they are sums of released class counts, which is
-post-processing. Their noise is known exactly. Noise on c classes is independent draws of one law f, and
-their sum t is public, as the exact counts add up to the public n. So the first k of them have
+post-processing. Their noise is known exactly. Noise on c classes is independent draws of one law f, and its
+sum t is public, as the exact counts add up to the public n. So the sum of the first k draws has the law
 
     P(s) ~ f_k(s) f_(c-k)(t - s),        f_k the law of the sum of k draws;
 
@@ -10,8 +10,8 @@ lattice Laplace noise is discrete Laplace noise given t = 0.
 
 **Against a release of its own.** A moved task changes two class counts by one, and up to c - 1 cumulative
 counts. At price epsilon, discrete Laplace noise on each cumulative count has scale (c - 1) / epsilon and
-variance near 2 (c - 1)^2 / epsilon^2; the sum of k of c lattice draws of scale 2 / epsilon has variance near
-8 k (c - k) / (c epsilon^2), or less. The same for two classes, less for three or more: compare
+variance near 2 (c - 1)^2 / epsilon^2. The sum of k of c lattice draws of scale 2 / epsilon has variance
+near 8 k (c - k) / (c epsilon^2), or less: the same for two classes, less for three or more. Compare
 ``python -m benchmarks.privacy.cumulative_shares``.
 
 >>> from privacy.mechanisms import LatticeLaplace
@@ -35,11 +35,11 @@ from privacy.mechanisms.lattice_laplace import LatticeLaplaceLaw
 __all__ = ["CountLaw", "cumulative_noise", "partial_sum_variance"]
 
 CountLaw: TypeAlias = LatticeLaplaceLaw | DiscreteLaplaceLaw | DiscreteGaussianLaw
-REACH = 42  # scales of a Laplace law beyond which lies less than 1e-18
-BEYOND = 1e-20  # chance of a sum that a grid may leave out
-STEEPEST = 600.0  # of the exponents of Chernoff's bound, whose exponential is a number
+REACH = 42  # scales of a Laplace law; the mass beyond is less than 1e-18
+BEYOND = 1e-20  # probability of sums that a grid may leave out
+STEEPEST = 600.0  # largest exponent in Chernoff's bound: its exponential is a finite double
 MAX_GRID = 2**25
-UNLIKELY = 1e-13  # chance of a total at which the transforms' rounding would count
+UNLIKELY = 1e-13  # probability of a total below which the transforms' rounding would count
 
 
 def cumulative_noise(
@@ -50,7 +50,7 @@ def cumulative_noise(
     Parameters
     ----------
     laws
-        Of the releases whose counts were added up, one as a rule; several must be lattice Laplace.
+        Laws of the releases whose counts were added up, one as a rule; several must be lattice Laplace.
     total
         The sum of the noise over all classes: released counts less the public n.
     level
@@ -64,13 +64,13 @@ def cumulative_noise(
     Raises
     ------
     ValueError
-        If `level` is out of its range, several laws are not lattice Laplace, or `total` cannot be.
+        If `level` is out of its range, several laws are not lattice Laplace, or `total` is impossible.
 
     Notes
     -----
-    **Guarantees.** Given its total, the noise lies in all ranges with probability `level` or more (in
-    each at 1 - (1 - level) / (classes - 1), by Bonferroni's inequality). Nothing but public and
-    released numbers is used.
+    **Guarantees.** Given its total, the noise lies in all ranges with probability `level` or more (in each
+    with probability 1 - (1 - level) / (classes - 1), by Bonferroni's inequality). Only public and released
+    numbers are used.
 
     **Cost.** A Fourier transform for each k and law, of length near the root of the number of classes.
     """
@@ -102,14 +102,14 @@ def cumulative_noise(
 
 
 def partial_sum_variance(law: CountLaw, n_first: int) -> float:
-    """Return the variance of the noise of the first k classes, where that of all adds up to 0."""
+    """Return the variance of the noise of the first k classes, if the noise of all adds up to 0."""
     value, probability = _partial([_one_release(law, 0)], n_first)
     return float(np.sum(value.astype(np.float64) ** 2 * probability))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Release:
-    """What the laws of all partial sums of one release are made of: one class's law, transformed."""
+    """The transform of one class's law, which gives the laws of all partial sums of one release."""
 
     n_classes: int
     total: int
@@ -149,7 +149,7 @@ def _partial(
 
 
 def _one_release(law: CountLaw, total: int) -> _Release:
-    """Transform one class's law on a grid that the sum of all classes does not reach the end of."""
+    """Transform one class's law on a grid that is wider than the sum of all classes."""
     one = _one_class(law)
     furthest = _furthest(one, law.n_classes)
     if not abs(total) <= furthest:
@@ -158,13 +158,13 @@ def _one_release(law: CountLaw, total: int) -> _Release:
     size = 1 << (2 * reach + 1).bit_length()
     if not size <= MAX_GRID:
         raise _too_wide(law)
-    # real, as the law is symmetric around its middle, which stands first
+    # real, as the law is symmetric around its middle, which comes first
     wave = np.fft.rfft(np.roll(np.pad(one, (0, size - one.size)), -(one.size // 2))).real
     return _Release(law.n_classes, total, reach, wave)
 
 
 def _furthest(one: Float[np.ndarray, " values"], n_classes: int) -> int:
-    """Return what the sum of as many draws exceeds with a probability below `BEYOND`, by Chernoff's bound."""
+    """Return a bound, by Chernoff, that the sum of `n_classes` draws exceeds with probability < `BEYOND`."""
     half = one.size // 2
     value, least = np.arange(-half, half + 1), float(n_classes * half)
     for rise in STEEPEST / half * 0.5 ** np.arange(16):
@@ -182,7 +182,7 @@ def _too_wide(law: CountLaw) -> ValueError:
 
 
 def _one_class(law: CountLaw) -> Float[np.ndarray, " values"]:
-    """Return the law of one class's noise before its sum is known, symmetric around its middle."""
+    """Return the law of one class's noise without the condition on its sum, symmetric around its middle."""
     if isinstance(law, DiscreteGaussianLaw):
         return np.asarray(law.probability)
     if not REACH * law.scale <= MAX_GRID:

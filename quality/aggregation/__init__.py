@@ -1,18 +1,18 @@
 """Aggregators: from a table of crowd labels to the likeliest class of every task.
 
-Every aggregator takes :class:`~quality.CrowdLabels` and returns a :class:`Consensus`: a posterior,
-the likeliest class and ties, besides what its model estimates of workers and tasks.
+Every aggregator takes :class:`~quality.CrowdLabels` and returns a :class:`Consensus`: a posterior, the
+likeliest class and ties, and its model's estimates for workers and tasks.
 
-* :func:`majority_vote`, :func:`weighted_majority`: the class most labels, or most weight, are for;
+* :func:`majority_vote`, :func:`weighted_majority`: the class with the most labels, or the most weight;
 * :func:`dawid_skene`, :func:`one_coin_dawid_skene`, :func:`hierarchical_dawid_skene`: EM with a
   confusion matrix, one reliability, or a matrix with a shared prior for each worker;
 * :func:`glad`: EM with an ability for each worker and an easiness for each task;
 * :func:`kos`, :func:`kos_plus`: message passing;
 * :func:`mace`: EM with a competence and a habit for each worker; :func:`ebcc`: EM with subtypes of
   each class, for errors that workers share; :func:`mmsr`: skills from pairs, robust to colluders;
-* :func:`penalty_vote`: the class whose representative in an optimal semi-matching has least load.
+* :func:`penalty_vote`: the class whose representative in an optimal semi-matching has the lowest load.
 
-:func:`quality.auto` pools those that predict best. Use it if in doubt.
+:func:`quality.auto` pools the aggregators that predict best. Use it if in doubt.
 
 >>> from quality import encode
 >>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("aabbba"))

@@ -1,14 +1,14 @@
-"""What every aggregator returns, a posterior, the likeliest class and ties, and what may be asked of one.
+"""The result of every aggregator (posterior, likeliest class, ties), and checks of what a caller asks for.
 
-:func:`decide` turns a posterior into labels and ties, for every aggregator alike; :class:`Result`
-is the base of the result classes. A result class lists its own fields, so that it can be read
-without its base, and has its repr and its read-only arrays from here.
+:func:`decide` turns a posterior into labels and ties, in the same way for every aggregator. :class:`Result`
+is the base of the result classes: they get their repr and their read-only arrays from it. A result class
+lists its own fields, so that it can be read without its base.
 
 >>> label, tied = decide(np.array([[0.2, 0.8], [0.5, 0.5]]))
 >>> label, tied
 (array([1, 0], dtype=int16), array([False,  True]))
 
-An EM fit is asked for iterations and a tolerance, for smoothing, and for tables that fit memory:
+EM fits check iterations and tolerance, smoothing, and whether a table fits into memory:
 
 >>> check_smoothing(0.0)
 Traceback (most recent call last):
@@ -30,8 +30,8 @@ __all__ = [
     "check_posterior", "check_smoothing", "decide", "posterior_found",
 ]  # fmt: skip
 
-MAX_CELLS = 2**27  # of the workers' confusion matrices: 1 GB, of which a fit holds four
-PART = 4  # a table of labels that may have a posterior keeps it with this part of its labels
+MAX_CELLS = 2**27  # entries of the workers' confusion matrices: 1 GB; a fit holds four such tables
+PART = 4  # a table that may have a posterior may still have one with a fourth of its labels
 MIN_ENTRY = 1e-100  # of the smoothing; keeps every entry of a table above the pass's TINY
 TIE = 1e-12  # posteriors closer than this are equal: rounding must not choose a class
 
@@ -46,14 +46,14 @@ class Consensus(Protocol):
 
     @property
     def label(self) -> Int16[np.ndarray, " tasks"]:
-        """The class with the largest posterior; the lowest code among equals."""
+        """The class with the largest posterior; ties go to the lowest code."""
 
     @property
     def tied(self) -> Bool[np.ndarray, " tasks"]:
         """True where two or more classes have the largest posterior."""
 
 
-# what a repr shows of the fields that a result has, in this order
+# parts of a repr for the fields that a result has, in this order
 REPR_PARTS: Mapping[str, Callable[[Any], str]] = {
     "scores": lambda result: f"{result.chosen} of {len(result.scores)} candidates",
     "label": lambda result: f"{len(result.label)} tasks",
@@ -70,7 +70,7 @@ REPR_PARTS: Mapping[str, Callable[[Any], str]] = {
 class Result:
     """Base of the result dataclasses; it has methods and no fields.
 
-    Its arrays are read-only, and its repr names those of its fields that :data:`REPR_PARTS` lists.
+    Its arrays are read-only, and its repr shows the fields that :data:`REPR_PARTS` lists.
     """
 
     __slots__ = ()
@@ -88,7 +88,7 @@ class Result:
 def decide(
     posterior: Float64[np.ndarray, "tasks classes"] | NamedPosterior,
 ) -> tuple[Int16[np.ndarray, " tasks"], Bool[np.ndarray, " tasks"]]:
-    """Return the likeliest class of each task, the lowest code among equals, and where they tie."""
+    """Return the likeliest class of each task, ties going to the lowest code, and where they tie."""
     if isinstance(posterior, NamedPosterior):
         return posterior.decide()
     table = np.ascontiguousarray(posterior, dtype=np.float64).view()
@@ -101,7 +101,7 @@ def decide(
 
 @kernel
 def _decide(posterior, label, tied) -> None:
-    """Write the first of the largest in each row, and whether there are others."""
+    """Write the first of the largest entries in each row, and whether there are others."""
     n_tasks, n_classes = posterior.shape
     for task in range(n_tasks):
         largest = posterior[task, 0]
@@ -133,9 +133,9 @@ def _are_distributions(posterior: np.ndarray) -> bool:
 def posterior_found(
     fitted: object, n_tasks: int, n_classes: int, what: str
 ) -> Float64[np.ndarray, "tasks classes"]:
-    """Return the posterior of what a caller's own aggregator returns; raise ValueError unless it is sound.
+    """Return the posterior that a caller's own aggregator returns; raise ValueError unless it is valid.
 
-    `what` names the aggregator. Kernels do not look whether a task or a class is there.
+    `what` names the aggregator. Kernels do not check that tasks and classes exist.
     """
     posterior: Any = getattr(fitted, "posterior", None)
     shape = n_tasks, n_classes
@@ -150,7 +150,7 @@ def posterior_found(
 
 
 def check_cells(n_workers: int, n_answers: int, n_truths: int) -> None:
-    """Raise LabelError unless confusion matrices of so many workers, answers and truths can be held.
+    """Raise LabelError unless memory holds confusion matrices of so many workers, answers and truths.
 
     >>> check_cells(2_000, 40, 40)
     """
@@ -165,10 +165,10 @@ def check_cells(n_workers: int, n_answers: int, n_truths: int) -> None:
 
 
 def check_posterior(labels: CrowdLabels) -> None:
-    """Raise LabelError where a posterior of all tasks would be huge and nearly empty.
+    """Raise LabelError if a posterior of all tasks would be huge and nearly empty.
 
-    What :func:`~quality.labels.check_table` lets pass does so here with a fourth of its labels: they may be
-    held out, or of workers who are left out.
+    Tables that :func:`~quality.labels.check_table` accepts are accepted here with a fourth of their labels:
+    the other labels may be held out, or of removed workers.
 
     >>> from quality import encode
     >>> check_posterior(encode(["ann", "bob"], [1, 1], ["no", "yes"]))
@@ -193,6 +193,6 @@ def check_em(max_iter: int, tol: float, threads: int | None) -> None:
 
 
 def check_smoothing(smoothing: float) -> None:
-    """Raise ValueError unless a table smoothed by this keeps entries that the pass can multiply."""
+    """Raise ValueError unless a table smoothed by this has only entries that the pass can multiply."""
     if not MIN_ENTRY <= smoothing < np.inf:
         raise ValueError(f"smoothing must be >= {MIN_ENTRY} and finite, got smoothing={smoothing}")

@@ -1,8 +1,8 @@
 """Dawid–Skene: the truth and every worker's confusion matrix together, by EM; also with one coin.
 
-:func:`dawid_skene` learns a confusion matrix for every worker, :func:`one_coin_dawid_skene` one
-reliability, for tables with few labels per worker; :func:`start_from` makes of either's result the
-start of a later fit.
+:func:`dawid_skene` learns a confusion matrix for every worker. :func:`one_coin_dawid_skene` learns one
+reliability, for tables with few labels per worker. :func:`start_from` turns either's result into the start
+of a later fit.
 
 >>> from quality import encode
 >>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("aabbba"))
@@ -91,7 +91,7 @@ def dawid_skene(
     labels
         The crowd's labels.
     max_iter
-        Number of iterations at most, at least 1.
+        Maximum number of iterations, at least 1.
     tol
         Stop when the log-likelihood per label changes by no more than this (nats), at least 0.
     smoothing
@@ -100,13 +100,12 @@ def dawid_skene(
         The class code of each task whose truth is known, -1 elsewhere, as
         :func:`~quality.encode_gold` returns them. Their posterior is certain from the start.
     groups
-        The group code of each worker, -1 for one who votes for herself: a group votes once, and what
-        is estimated of a member is that of her group's vote
-        (:attr:`~quality.DependentGroups.group`).
+        The group code of each worker, -1 for a worker in no group. A group votes once, and the estimates
+        for a member are those of the group's vote (:attr:`~quality.DependentGroups.group`).
     start
         Initial parameters, taken from an earlier fit; EM starts from the majority vote if None.
     threads
-        Number of threads at most; all cores if None.
+        Maximum number of threads; all cores if None.
     progress
         Called after every iteration: see :data:`quality.parallel.Progress`.
 
@@ -117,11 +116,11 @@ def dawid_skene(
 
     Notes
     -----
-    **Guarantees.** The posterior is Bayes' rule applied to the prior and the confusion returned,
-    however many labels a task has; that of a task with gold is certain.
-    The smoothed log-likelihood, which adds `smoothing` times the sum of the log confusion, never
-    falls from one iteration to the next. Tasks without labels get the prior and change nothing
-    else. The result is the same bytes on every run, on any number of threads.
+    **Guarantees.** The posterior is Bayes' rule applied to the returned prior and confusion, for any number
+    of labels of a task; the posterior of a task with gold is certain. The smoothed log-likelihood, which
+    adds `smoothing` times the sum of the log confusion, never falls from one iteration to the next. Tasks
+    without labels get the prior and change nothing else. The result is the same bytes on every run, on any
+    number of threads.
 
     **Cost.** One pass over the labels per iteration, O(labels * classes) time; memory
     O(tasks * classes + workers * classes**2), the latter for at most eight chunks.
@@ -208,25 +207,25 @@ def one_coin_dawid_skene(
 ) -> OneCoin:
     """Estimate the truth of every task and one reliability per worker.
 
-    A worker is right with her own probability whatever the truth, and wrong in each of the other
-    ways equally often: Dawid–Skene with one number for a worker's whole confusion matrix, for
-    tables with few labels per worker. EM from the soft majority vote.
+    A worker is right with her own probability under every truth, and wrong in each of the other ways
+    equally often. This is Dawid–Skene with one number for a worker's whole confusion matrix, for tables
+    with few labels per worker. EM starts from the soft majority vote.
 
     Parameters
     ----------
     labels
         The crowd's labels.
     smoothing
-        Added to a worker's expected right labels and to each kind of wrong ones, at least 1e-100.
+        Added to a worker's expected right labels and to each kind of wrong labels, at least 1e-100.
     max_iter, tol, gold, groups, start, threads, progress
         As for :func:`~quality.dawid_skene`, errors included.
 
     Notes
     -----
-    **Guarantees.** The posterior is Bayes' rule applied to the prior and the reliability returned;
-    that of a task with gold is certain. The smoothed log-likelihood, which adds `smoothing` times
-    the log of a worker's chance of being right and of each way of being wrong, never falls from
-    one iteration to the next. The result is the same bytes on every run, on any number of threads.
+    **Guarantees.** The posterior is Bayes' rule applied to the returned prior and reliability; the
+    posterior of a task with gold is certain. The smoothed log-likelihood, which adds `smoothing` times the
+    log of a worker's probability of being right and of each way of being wrong, never falls from one
+    iteration to the next. The result is the same bytes on every run, on any number of threads.
 
     **Cost.** That of :func:`~quality.dawid_skene`.
 
@@ -279,9 +278,9 @@ def one_coin_table(
 
 @kernel
 def _write_one_coin(counts, classes, smoothing, table) -> None:
-    """Write the matrices; wrong labels are added up, not subtracted: the nearly perfect keep their digits.
+    """Write the matrices; wrong labels are summed, not subtracted, so that small rates of errors keep digits.
 
-    `classes` is a tuple of as many numbers as there are classes, for which it is compiled.
+    `classes` is a tuple with one number for each class: the kernel is compiled for its length.
     """
     n_classes = len(classes)
     n_wrong = n_classes - 1
@@ -307,7 +306,7 @@ def _write_one_coin(counts, classes, smoothing, table) -> None:
 def coin_table(
     counts: Float64[np.ndarray, "workers sides 1"], n_classes: int, smoothing: float
 ) -> Float64[np.ndarray, "workers sides 1"]:
-    """Return each worker's chance of being right, and of each wrong label, from her right and wrong ones."""
+    """Return each worker's probability of being right, and of each wrong label, from her counts."""
     right = counts[:, 0, 0] + smoothing
     wrong = counts[:, 1, 0] + (n_classes - 1) * smoothing
     total = right + wrong
@@ -318,9 +317,9 @@ def coin_table(
 def first_coins(
     passes: Passes, start: EMStart, smoothing: float
 ) -> tuple[Float64[np.ndarray, "workers 2 1"], Float64[np.ndarray, " classes"]]:
-    """Return the right and wrong labels of each worker, and the class mass, that one-coin EM begins with.
+    """Return the right and wrong labels of each worker, and the class mass, at the start of one-coin EM.
 
-    `passes` are those of confusion matrices, of which the start has one for each worker.
+    `passes` have confusion matrices, and the start has one for each worker.
     """
     m_step = partial(one_coin_table, smoothing=smoothing)
     counts, mass = first_counts(passes, m_step, start)
@@ -330,7 +329,7 @@ def first_coins(
 def _sides(
     counts: Float64[np.ndarray, "workers answers truths"],
 ) -> Float64[np.ndarray, "workers 2 1"]:
-    """Return right and wrong labels; wrong ones are added up: the nearly perfect keep their digits."""
+    """Return right and wrong labels; wrong ones are summed, so that small error rates keep their digits."""
     same = np.eye(counts.shape[1], dtype=np.bool_)
     sides = [counts.sum(axis=(1, 2), where=kind) for kind in (same, ~same)]
     return np.stack(sides, axis=1)[:, :, np.newaxis]
@@ -355,14 +354,14 @@ def start_from(
     fit
         Result of :func:`~quality.dawid_skene`, its one-coin or its hierarchical form.
     labelled
-        True for each worker who has labels, where `labels` holds the names alone; those with rows
-        if None.
+        True for each worker who has labels, if `labels` holds the names alone; the workers with rows if
+        None.
 
     Notes
     -----
     **Guarantees.** A worker without labels is left out. Numbers above zero and below 1e-150, such as the
     prior of a class that dies out, become 1e-150. A class whose prior has fallen to 0, which takes hundreds
-    of iterations, is not known, as is one without labels: it starts as under the majority vote.
+    of iterations, counts as unknown, as does a class without labels: it starts as under the majority vote.
 
     Examples
     --------
@@ -391,7 +390,7 @@ def start_from(
 def one_coin_confusion(
     reliability: Float[np.ndarray, " workers"], n_classes: int
 ) -> Float64[np.ndarray, "workers classes classes"]:
-    """Return the confusion matrices of workers who err in every way equally often.
+    """Return the confusion matrices of workers whose errors are spread evenly over the wrong classes.
 
     Parameters
     ----------

@@ -1,14 +1,14 @@
-"""EBCC: each class has kinds of tasks, on which workers err together; by variational EM.
+"""EBCC: each class has kinds of tasks on which workers err together; by variational EM.
 
 >>> from quality import encode
 >>> labels = encode(["ann", "bob", "cy"] * 4, np.repeat(range(4), 3), list("aabbbbaaabbb"))
 >>> labels.classes[ebcc(labels, rng=np.random.default_rng(0)).label]
 array(['a', 'b', 'a', 'b'], dtype='<U1')
 
-Dawid–Skene takes workers' labels as independent given the class. Where some tasks of a class mislead
-everybody, labels are correlated within it; here a class is a mixture of subtypes, each with a
-confusion row of its own for every worker, and labels are independent given the subtype; the posterior
-of a class is the sum over its own. Labels are met by :mod:`quality.aggregation.passes.subtypes` alone.
+Dawid–Skene assumes that workers' labels are independent given the class. If some tasks of a class mislead
+everybody, labels are correlated within it. Here a class is a mixture of subtypes, each with its own
+confusion row for every worker, and labels are independent given the subtype. The posterior of a class is
+the sum over its subtypes. Only :mod:`quality.aggregation.passes.subtypes` reads the labels.
 """
 
 from dataclasses import dataclass
@@ -41,8 +41,8 @@ from quality.parallel import Progress, chunk_starts, counter, shared_out
 __all__ = ["Ebcc", "ebcc"]
 
 CLASS_PRIOR, SUBTYPES_PRIOR = 1.0, 0.1  # the paper's: of each class, and of all subtypes of one
-DRAWN = 2**14  # random numbers drawn at a time, which a cache holds
-ROOM = 2**9, 2**12  # tasks whose beliefs are held at a time: about two for each row, within these
+DRAWN = 2**14  # random numbers in one draw, which a cache holds
+ROOM = 2**9, 2**12  # limits on the tasks whose beliefs are in memory: about two for each row
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -56,12 +56,11 @@ class Ebcc(Result):
     label, tied
         As in :class:`~quality.Consensus`.
     subtype
-        Share of the tasks that each subtype of each class has, as ``subtype[truth, subtype]``; adds
-        up to 1.
+        Share of the tasks of each subtype of each class, as ``subtype[truth, subtype]``; adds up to 1.
     evidence
-        Lower bound of the log-probability of the labels, in nats, of the start that was kept.
+        Lower bound on the log-probability of the labels, in nats, for the start that was kept.
     n_iter, converged
-        Iterations made from that start, and whether the log-likelihood had settled by then.
+        Iterations from that start, and whether the log-likelihood had settled by then.
     """
 
     posterior: Float64[np.ndarray, "tasks classes"]
@@ -90,8 +89,8 @@ def ebcc(
 ) -> Ebcc:
     """Estimate the truth where workers' errors are correlated within a class.
 
-    Variational EM from the soft majority vote, dealt out at random to the subtypes of each class. Of
-    several starts the one with the highest evidence is kept.
+    Variational EM starts from the soft majority vote, distributed at random over the subtypes of each
+    class. Of several starts the one with the highest evidence is kept.
 
     Parameters
     ----------
@@ -102,14 +101,15 @@ def ebcc(
     tol
         Stop when the log-likelihood per label changes by no more than this (nats), at least 0.
     n_subtypes
-        Subtypes of each class at most, at least 1: those that the labels do not ask for stay empty.
+        Maximum number of subtypes of each class, at least 1; subtypes without support in the labels stay
+        empty.
     n_starts
         Random starts, at least 1.
     right_prior, wrong_prior
-        Right labels, and labels of each wrong class, that a worker is taken to have given beforehand
-        in each subtype, above 0.
+        Pseudo-counts of right labels, and of labels of each wrong class, of a worker in each subtype, above
+        0.
     rng
-        Source of the starts.
+        Generator of the starts.
 
     Raises
     ------
@@ -118,15 +118,15 @@ def ebcc(
 
     Notes
     -----
-    **Guarantees.** One subtype is Dawid–Skene with Dirichlet priors. A subtype that has less than a
-    billionth of a task stays empty. The same generator gives the same bytes, on any number of threads.
+    **Guarantees.** One subtype is Dawid–Skene with Dirichlet priors. A subtype with less than a billionth
+    of a task stays empty. The same generator gives the same bytes, on any number of threads.
 
-    **Limits.** The draws belong to tasks and to the classes of each in the order of their codes, so
+    **Limits.** The draws belong to tasks, and to the classes of each task, in the order of their codes. So
     renaming tasks or classes may lead to another of several optima.
 
     **Cost.** That of :func:`~quality.dawid_skene` with ``classes * subtypes`` truths, in time and in
-    memory, and the digamma function of as many numbers as its table has, which has no rows for labels that a
-    worker never gives; after some dozens of iterations most subtypes are empty and cost nothing.
+    memory, and the digamma function of every number of its table, which has no rows for labels that a
+    worker never gives. After some dozens of iterations most subtypes are empty and cost nothing.
 
     References
     ----------
@@ -175,12 +175,12 @@ def ebcc(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Model:
-    """The labels as the passes read them, and the Dirichlet priors.
+    """The labels in the form that the passes read, and the Dirichlet priors.
 
-    `place` is where each label's row begins in a part of a table, of which `answer` is of each row and
+    `place` is the start of each label's row in a part of a table, `answer` the answer of each row, and
     `start` the first row of each worker (:mod:`quality.aggregation.passes.subtypes`). `chunk_start` is the
-    first task of each chunk. `right` and `wrong` are pseudo-counts, `prior` what :func:`subtype_weights` asks
-    for.
+    first task of each chunk. `right` and `wrong` are pseudo-counts, and `prior` is for
+    :func:`subtype_weights`.
     """
 
     task_start: Int64[np.ndarray, " starts"]
@@ -200,7 +200,7 @@ class _Model:
         answer = np.empty(n_workers * n_classes, dtype=np.int64)
         start = np.empty(n_workers + 1, dtype=np.int64)
         n_rows = find_rows(labels.worker, labels.label, place, answer, start)
-        # a chunk has labels enough to pay for its counts
+        # a chunk has enough labels to be worth its own counts
         chunk_start = chunk_starts(labels.task_start, 4 * n_rows * n_classes * n_subtypes)
         return cls(
             labels.task_start, place, answer[:n_rows], start, chunk_start, n_classes, right, wrong,
@@ -209,7 +209,7 @@ class _Model:
 
     @property
     def n_subtypes(self) -> int:
-        """Of all classes."""
+        """Number of subtypes of all classes."""
         return self.prior[0] * self.prior[1]
 
     @property
@@ -220,7 +220,7 @@ class _Model:
     def by_class(
         self, truth: Int64[np.ndarray, " truths"], mass: Float64[np.ndarray, " truths"]
     ) -> Float64[np.ndarray, "classes subtypes"]:
-        """Return numbers of the subtypes in their places; 0 for those that are no longer there."""
+        """Return numbers of the subtypes in their places; 0 for dropped subtypes."""
         whole = np.zeros(whole_lanes(self.n_subtypes))
         whole[truth] = mass
         placed: np.ndarray = whole[: self.n_subtypes].reshape(self.prior[:2])
@@ -228,7 +228,7 @@ class _Model:
 
 
 class _Room(NamedTuple):
-    """Memory that every start uses again: a table, and for each chunk what its pass writes."""
+    """Memory that every start uses again: a table, and the output of each chunk's pass."""
 
     table: Float64[np.ndarray, "parts cells"]
     counts: Float64[np.ndarray, "chunks parts cells"]
@@ -248,10 +248,10 @@ class _Room(NamedTuple):
 
 
 class _State(NamedTuple):
-    """Where one start stands.
+    """The state of one start.
 
-    `truth` lists the subtypes that are left, by class * subtypes + subtype, in whole lanes: past the last
-    class there are some that never have a task. `pseudo` is what expected counts are added to.
+    `truth` lists the remaining subtypes, as class * subtypes + subtype, in whole lanes: past the last class
+    are some that never have a task. `pseudo` are the pseudo-counts that expected counts are added to.
     """
 
     truth: Int64[np.ndarray, " truths"]
@@ -260,7 +260,7 @@ class _State(NamedTuple):
     mass: Float64[np.ndarray, " truths"]
 
     def narrowed(self, n_parts: int) -> "_State":
-        """Return the state without what stands past the first parts."""
+        """Return the state cut to its first parts."""
         n_truths = n_parts * LANES
         return _State(
             self.truth[:n_truths],
@@ -271,7 +271,7 @@ class _State(NamedTuple):
 
 
 def _dealt(labels: CrowdLabels, model: _Model, room: _Room, rng: np.random.Generator) -> _State:
-    """Return expected counts and mass of the soft majority vote, dealt out at random to subtypes."""
+    """Return expected counts and mass of the soft majority vote, distributed at random over subtypes."""
     truth = np.arange(room.mass.shape[1])
     same = np.arange(model.n_answers)[:, np.newaxis] == truth // model.prior[1]
     pseudo = in_lines(len(truth) // LANES, model.n_answers * LANES)
@@ -296,7 +296,7 @@ def _dealt(labels: CrowdLabels, model: _Model, room: _Room, rng: np.random.Gener
 def _further(
     model: _Model, room: _Room, state: _State, stop: Stop, tol: float, share: Share
 ) -> tuple[_State, Stop]:
-    """Make an iteration."""
+    """Return the state after one more iteration."""
     prior, n_parts = _weigh(model, room, state), len(state.counts)
 
     def sums_of(chunk: int) -> Sums:
@@ -316,7 +316,7 @@ def _further(
 
 
 def _weigh(model: _Model, room: _Room, state: _State) -> Float64[np.ndarray, " truths"]:
-    """Write the table of the expected counts; return the prior, equations 7 and 8 of the paper."""
+    """Write the table for the expected counts; return the prior, equations 7 and 8 of the paper."""
     dirichlet_weights(state.counts, *model.rows, state.pseudo, len(state.counts), room.table)
     prior: np.ndarray = subtype_weights(state.mass, state.truth, *model.prior)
     return prior
@@ -324,7 +324,7 @@ def _weigh(model: _Model, room: _Room, state: _State) -> Float64[np.ndarray, " t
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Optimum:
-    """What one random start led to; `mass` is of each subtype of each class."""
+    """The result of one random start; `mass` is that of each subtype of each class."""
 
     evidence: float
     stop: Stop

@@ -1,9 +1,9 @@
-"""EM for Dawid–Skene and the models like it: the one loop, its start, its stop and its E step.
+"""EM for Dawid–Skene and similar models: the one loop, its start, its stop and its E step.
 
-A model of this kind is a table P(label | truth) of every worker, and differs from the others in its
-M step alone: the function that makes the table of the expected counts. :func:`fit_em` is the loop
-and :func:`fit_table` fits a model to a table in memory; a model's own file holds its M step and its
-result (:mod:`quality.aggregation.dawid_skene_em`, :mod:`quality.aggregation.hierarchical_em`).
+A model of this kind is a table P(label | truth) of every worker. Models differ in their M step alone: the
+function that computes the table from the expected counts. :func:`fit_em` is the loop, and :func:`fit_table`
+fits a model to a table in memory. A model's own file holds its M step and its result
+(:mod:`quality.aggregation.dawid_skene_em`, :mod:`quality.aggregation.hierarchical_em`).
 
 >>> from quality import encode
 >>> from quality.labels import bring_near
@@ -15,10 +15,9 @@ result (:mod:`quality.aggregation.dawid_skene_em`, :mod:`quality.aggregation.hie
 (True, array([[1., 0.],
        [0., 1.]]))
 
-The E step is one pass over the labels (:mod:`quality.aggregation.passes`). The tasks are cut into
-chunks, each with counts of its own that are added up in a tree: the same bytes on any number of
-threads, and the same as of as many shards (:mod:`quality.aggregation.sharded_em`), which are chunks
-kept elsewhere.
+The E step is one pass over the labels (:mod:`quality.aggregation.passes`). The tasks are cut into chunks,
+each with its own counts, which are added up in a tree. So the bytes are the same on any number of threads,
+and the same as from equal shards (:mod:`quality.aggregation.sharded_em`).
 """
 
 import math
@@ -76,28 +75,27 @@ class EMStart:
     workers, classes
         Names, each once.
     prior
-        P(truth); zero where nothing is known of a class.
+        P(truth); zero for an unknown class.
     confusion
-        P(label | truth) of each worker, as ``confusion[worker, truth, label]``; zero where
-        nothing is known.
+        P(label | truth) of each worker, as ``confusion[worker, truth, label]``; zero for unknown entries.
 
     Raises
     ------
     ValueError
-        If a name stands twice, a shape does not fit the names, or a number is negative, not finite
-        or above zero and below 1e-150.
+        If a name occurs twice, a shape does not fit the names, or a number is negative, not finite or above
+        zero and below 1e-150.
 
     Notes
     -----
-    EM finds a stationary point, and a table of labels may have many: from here it may find another
-    than from the majority vote. Where workers have given many labels, or each has one reliability
-    alone, both starts commonly end in the same one, and this one sooner; with few labels for each
-    confusion matrix they often do not (``python -m benchmarks.quality.warm_start``).
+    EM finds a stationary point, and a table of labels may have many: from here it may find another one than
+    from the majority vote. If workers have given many labels, or have one reliability each, both starts
+    commonly end in the same point, and this one sooner. With few labels for each confusion matrix they
+    often do not (``python -m benchmarks.quality.warm_start``).
 
-    **Guarantees.** Workers and classes are matched by name, whatever their codes. Those that the
-    earlier fit did not have start as under the majority vote; those that the new table does not
-    have are left out. A fit that starts from itself on the same labels goes on with its next iteration;
-    one that had settled commonly has settled again after two.
+    **Guarantees.** Workers and classes are matched by name, for any codes. Those that the earlier fit did
+    not have start as under the majority vote; those that the new table does not have are left out. A fit
+    that starts from itself on the same labels continues with its next iteration; a settled fit commonly
+    settles again after two.
 
     Examples
     --------
@@ -137,7 +135,7 @@ class EMStart:
     def matched(
         self, workers: Shaped[np.ndarray, " found"], classes: Shaped[np.ndarray, " kinds"]
     ) -> "EMStart":
-        """Return what is known of these workers and classes, in their order; zero of others."""
+        """Return the parameters of these workers and classes, in their order; zero for unknown ones."""
         worker, kind = lookup(workers, self.workers), lookup(classes, self.classes)
         here, there = worker >= 0, kind >= 0
         prior, confusion = np.zeros(len(kind)), np.zeros((len(worker), len(kind), len(kind)))
@@ -147,7 +145,7 @@ class EMStart:
         return EMStart(workers, classes, prior, confusion)
 
     def replacing(self, prior: Mass, table: Counts) -> tuple[Mass, Counts]:
-        """Return the prior and the table, in the same order, with what is known in their place."""
+        """Return the prior and the table with known entries replaced, in the same order."""
         # a class without labels keeps prior 0
         mixed = np.where((prior > 0) & (self.prior > 0), self.prior, prior)
         believed = self.confusion.transpose(0, 2, 1)
@@ -164,24 +162,24 @@ class SharedPrior(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EMFit:
-    """Where EM stopped.
+    """The end of an EM fit.
 
     Parameters
     ----------
     prior
         P(truth).
     table
-        P(label | truth) of each worker, as ``table[worker, label, truth]``. Of a model in which she errs
-        alike whatever the truth, as ``table[worker, 2 * label, 0]`` where the label is the truth, and next
-        to it where it is not; with one number for all labels ``label`` is 0.
+        P(label | truth) of each worker, as ``table[worker, label, truth]``. A model whose workers err alike
+        under every truth has ``table[worker, 2 * label, 0]`` if the label is the truth, and next to it the
+        entry if it is not; with one number for all labels ``label`` is 0.
     counts, mass
-        Expected counts of each worker's labels, like `table`, and of the classes, under both.
+        Expected counts of each worker's labels, shaped like `table`, and of the classes, under both.
     log_likelihood
-        Of the labels, and of gold, under `prior` and `table`, in nats.
+        Log-likelihood of the labels, and of gold, under `prior` and `table`, in nats.
     n_iter, converged
         Iterations made, and whether the log-likelihood per label had settled to `tol` by then.
     shared
-        The prior of the table's columns that the workers share; None in a model without one.
+        The prior that workers share for the table's columns; None in a model without one.
     """
 
     prior: Mass
@@ -202,7 +200,7 @@ class Stop(NamedTuple):
     converged: bool = False
 
     def after(self, objective: float, tol: float, n_labels: int, *, n_more: int = 1) -> "Stop":
-        """Return where EM stands `n_more` iterations later.
+        """Return the stop of EM `n_more` iterations later.
 
         It has settled if the objective has moved by no more than `tol` per label.
         """
@@ -212,7 +210,7 @@ class Stop(NamedTuple):
 
 @runtime_checkable
 class Passes(Protocol):
-    """The passes over the labels of one table that EM asks for, wherever the labels are."""
+    """The passes over the labels of one table that EM needs, in memory or in shards."""
 
     def vote(self) -> Sums:
         """Return expected counts and class mass under the soft majority vote, gold clamped."""
@@ -249,7 +247,7 @@ def fit_em(
 ) -> EMFit:
     """Run EM from expected counts until the log-likelihood per label moves by `tol` or less.
 
-    At least one iteration is made; `after` is called with the fit after each.
+    At least one iteration runs; `after` is called with the fit after each.
     """
     n_labels = round(float(counts.sum()))  # each label counts once over the truths
     while True:
@@ -264,10 +262,10 @@ def fit_em(
 
 
 def first_counts(passes: Passes, m_step: MStep, start: EMStart | None) -> tuple[Counts, Mass]:
-    """Return the expected counts and class mass that EM begins with.
+    """Return the expected counts and class mass at the start of EM.
 
-    They are those of the soft majority vote; with a `start`, those of one E step under what is
-    known, and under the vote where nothing is.
+    They are those of the soft majority vote; with a `start`, those of one E step under the start, with the
+    vote in place of unknown entries.
 
     Raises ValueError unless `start` has the workers and classes of the table.
     """
@@ -300,8 +298,8 @@ def fit_table(
     """Fit a model to a table in memory; return the fit and P(truth | labels) of each task.
 
     The fit has the workers of the renumbered table; gold and the posterior have the tasks of the other.
-    `coins` is that of :func:`passes_over`; such a model says by `begin` what it
-    begins with if there is a start.
+    `coins` is as in :func:`passes_over`; a model with coins has `begin`, which returns its first counts if
+    there is a start.
     """
     labels = near.labels
     check_em(max_iter, tol, threads)
@@ -312,7 +310,7 @@ def fit_table(
     with passes_over(labels, true, threads, coins=coins) as passes:
         if known is None or coins is None or begin is None:
             first = first_counts(passes, m_step, known)
-        else:  # what is known is of confusion matrices
+        else:  # a start holds confusion matrices
             with passes_over(labels, true, threads) as of_matrices:
                 first = begin(of_matrices, known)
         fit = fit_em(
@@ -326,7 +324,7 @@ def fit_table(
 def near_gold(
     near: NearTable, gold: Int[np.ndarray, " tasks"] | None
 ) -> Int16[np.ndarray, " tasks"] | None:
-    """Return gold in the order of a renumbered table; raise ValueError unless it is sound."""
+    """Return gold in the order of a renumbered table; raise ValueError unless it is valid."""
     if gold is None:
         return None
     known: np.ndarray = near.task_given(
@@ -338,7 +336,7 @@ def near_gold(
 def reporting(
     progress: Progress | None, what: str, total: int, *, before: int = 0
 ) -> Callable[[EMFit], object] | None:
-    """Return the `after` of :func:`fit_em` that calls `progress`; None without it."""
+    """Return the `after` of :func:`fit_em` that calls `progress`; None if there is none."""
     if progress is None:
         return None
     return lambda fit: progress(what, before + fit.n_iter, total)
@@ -355,20 +353,21 @@ class TablePasses:
     task_start, label
         As those of the table.
     place
-        Of each label's (worker, label, truth 0) in a flat table; of its being right where models have coins.
+        Place of each label's (worker, label, truth 0) in a flat table; of the right label if models have
+        coins.
     chunk_start
         First task of each chunk, and the number of tasks.
     shape
-        Of a table: numbers of workers, answers and truths. A table of coins has a worker's chances of being
-        right and wrong, in turns, and one column.
+        Shape of a table: numbers of workers, answers and truths. A table of coins has a worker's
+        probabilities of being right and wrong, in turn, and one column.
     room
         Expected counts of each chunk: memory that every pass uses again.
     share
         Runs work on every chunk number and returns the results in their order.
     n_classes
-        Number of classes that a label may be.
+        Number of classes of a label.
     has_coins
-        Whether tables are of coins.
+        Whether tables have coins.
     """
 
     gold: Int16[np.ndarray, " tasks"]
@@ -409,7 +408,7 @@ class TablePasses:
         return counts, mass
 
     def _pass(self, prior: Mass, table: Counts, keep: Float64[np.ndarray, "kept classes"]) -> Sums:
-        """One pass over all chunks; `keep` takes the posteriors unless it is empty."""
+        """Make one pass over all chunks; `keep` takes the posteriors unless it is empty."""
         flat = np.ascontiguousarray(table).reshape(-1)
         rows = self.task_start, self.place, self.gold
         few = len(prior) == self.shape[1] <= UNROLLED
@@ -439,9 +438,9 @@ def passes_over(
     *,
     coins: int | None = None,
 ) -> Iterator[TablePasses]:
-    """Yield the passes over a table in memory; a chunk has labels enough to pay for its counts.
+    """Yield the passes over a table in memory; a chunk has enough labels to be worth its own counts.
 
-    With `coins`, one or as many as there are classes, a worker errs alike whatever the truth.
+    With `coins`, one or as many as there are classes, a worker errs alike under every truth.
     """
     shape = _shape_of(labels, coins)
     chunk_start = chunk_starts(labels.task_start, 4 * math.prod(shape))
@@ -452,13 +451,13 @@ def passes_over(
 def shard_passes(
     shard: LabelShard, gold: Int[np.ndarray, " tasks"] | None, *, coins: int | None = None
 ) -> TablePasses:
-    """Return the passes over a shard, all of it as one chunk."""
+    """Return the passes over a shard as one chunk."""
     shape, ends = _shape_of(shard, coins), np.array([0, shard.n_tasks], dtype=np.int64)
     return _passes(shard, gold, shape, ends, lambda work: [work(0)], coins)
 
 
 def _shape_of(labels: CrowdLabels | LabelShard, coins: int | None) -> tuple[int, int, int]:
-    """Return the shape of a table, of coins if there are any."""
+    """Return the shape of a table, of coins if the model has them."""
     shape = labels.n_workers, labels.n_classes, labels.n_classes
     if coins is not None:
         shape = labels.n_workers, 2 * coins, 1
@@ -475,7 +474,7 @@ def _passes(
     coins: int | None,
 ) -> TablePasses:
     n_classes = labels.n_classes
-    # a coin's two sides stand where an answer's truths do
+    # a coin's two sides take the place of an answer's truths
     n_answers, n_truths = shape[1:] if coins is None else (coins, 2)
     small = math.prod(shape) <= np.iinfo(np.int32).max
     place = np.empty(labels.n_labels, dtype=np.int32 if small else np.int64)

@@ -5,10 +5,10 @@
 >>> labels.classes[glad(labels).label]
 array(['a', 'b'], dtype='<U1')
 
-A worker is right on a task with probability 1 / (1 + exp(-ability * easiness)): an able worker on
-an easy task nearly always, anybody on a hard one by chance, an adversary (ability below 0) less
-often than that. Errors are spread evenly over the other classes. A task's easiness makes its labels
-more than a table of each worker, so that the passes are GLAD's own; the stopping rule is
+A worker is right on a task with probability 1 / (1 + exp(-ability * easiness)). An able worker is nearly
+always right on an easy task, anybody is right by chance on a hard one, and an adversary (ability below 0)
+less often than by chance. Errors are spread evenly over the other classes. As every task has an easiness,
+P(label | truth) is no table of each worker, so that GLAD has its own passes; the stopping rule is
 :class:`~quality.aggregation.em.Stop`.
 """
 
@@ -29,8 +29,8 @@ from quality.parallel import Progress, chunk_starts, counter, kernel, shared_out
 __all__ = ["Glad", "fit_glad", "glad"]
 
 SWEEPS = 3  # Newton steps of every ability and easiness in one M-step
-HALVINGS = 30  # of a step that does not rise; a step halved so often is not taken
-HUGE = 1e300  # factors of at most 2 are multiplied up to here, for one logarithm
+HALVINGS = 30  # halvings of a step that does not rise; then the step is not taken
+HUGE = 1e300  # factors of at most 2 are multiplied up to this, before one logarithm
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -44,9 +44,9 @@ class Glad(Result):
     label, tied
         As in :class:`~quality.Consensus`.
     ability
-        Of each worker; 1 without labels, below 0 for one who is wrong more often than right.
+        Ability of each worker; 1 without labels, below 0 if she is wrong more often than right.
     easiness
-        Of each task, above 0; its inverse is the difficulty.
+        Easiness of each task, above 0; its inverse is the difficulty.
     log_posterior
         Log-likelihood of the labels plus log density of `ability` and the logarithm of
         `easiness`, up to a constant, in nats.
@@ -76,9 +76,9 @@ def glad(
 ) -> Glad:
     """Estimate the truth, every worker's ability and every task's easiness together.
 
-    The classes are equally likely beforehand, ability and the logarithm of easiness normal with
-    mean 1 and variance 1. Generalised EM from the soft majority vote: the M-step takes each
-    ability and each easiness in turn a Newton step up its own slope, halved until it rises.
+    The prior is uniform over classes, and normal with mean 1 and variance 1 for ability and for the
+    logarithm of easiness. Generalised EM starts from the soft majority vote: the M-step moves each ability
+    and each easiness in turn a Newton step up its own slope, halved until it rises.
 
     Parameters
     ----------
@@ -91,9 +91,9 @@ def glad(
 
     Notes
     -----
-    **Guarantees.** The posterior is Bayes' rule applied to the ability and easiness returned. The
-    log-posterior never falls from one iteration to the next. The result is the same bytes on
-    every run, on any number of threads.
+    **Guarantees.** The posterior is Bayes' rule applied to the returned ability and easiness. The
+    log-posterior never falls from one iteration to the next. The result is the same bytes on every run, on
+    any number of threads.
 
     **Cost.** A dozen passes over the labels per iteration; memory O(labels + tasks * classes).
 
@@ -138,9 +138,9 @@ def fit_glad(
     threads: int | None,
     tell: Callable[[int], object],
 ) -> tuple[Float64[np.ndarray, " workers"], Float64[np.ndarray, " tasks"], Stop]:
-    """Run GLAD's EM from each label's probability to be right; return ability, easiness and where it stopped.
+    """Run GLAD's EM from each label's probability of being right; return ability, easiness and the stop.
 
-    ``e_step(ability, easiness)`` returns the log-likelihood and those probabilities anew.
+    ``e_step(ability, easiness)`` returns the log-likelihood and the new probabilities.
     """
     ability, log_easiness = np.ones(labels.n_workers), np.ones(labels.n_tasks)
     stop = Stop()
@@ -160,7 +160,7 @@ def _m_step(
     log_easiness: Float64[np.ndarray, " tasks"],
     threads: int | None,
 ) -> None:
-    """Raise the expected log-posterior, in place, given each label's probability to be right."""
+    """Raise the expected log-posterior, in place, given each label's probability of being right."""
     rows = np.arange(labels.n_labels)
     rows.flags.writeable = False  # as the worker's order is: one kernel is compiled for both
     for _ in range(SWEEPS):
@@ -172,7 +172,7 @@ def _m_step(
 
 
 def _share_out(arguments: tuple[Any, ...], threads: int | None) -> None:
-    """Take a Newton step with every unit; its own rows alone change it, so any cut will do."""
+    """Take a Newton step with every unit; a unit depends on its own rows alone, so any division will do."""
     cut = chunk_starts(arguments[0])
     with shared_out(threads, len(cut) - 1) as shared:
         shared(lambda chunk: _newton_step(cut[chunk], cut[chunk + 1], *arguments))
@@ -203,7 +203,7 @@ def _newton_step(
     logarithm: bool,
     value: Float64[np.ndarray, " units"],
 ) -> None:
-    """Take one Newton step with each worker's ability, or with each task's log easiness."""
+    """Take one Newton step with each worker's ability, or with each task's log easiness, in place."""
     for unit in range(first, last):
         rows = order[start[unit] : start[unit + 1]]
         now = value[unit]
@@ -224,9 +224,9 @@ def _slopes(
     logarithm: bool,
     value: float,
 ) -> tuple[float, float, float]:
-    """Expected log-posterior of one ability or log easiness, its slope, and its expected curvature."""
+    """Return the expected log-posterior of one ability or log easiness, its slope and expected curvature."""
     factor = np.exp(value) if logarithm else value
-    # of the normal density, mean and variance 1
+    # terms of the normal density of mean 1 and variance 1
     height, gradient, curvature = -((value - 1.0) ** 2) / 2.0, 1.0 - value, 1.0
     product = 1.0
     for row in rows:
@@ -265,7 +265,7 @@ def _apply_bayes(
         all_wrong, product = -np.log(n_classes), 1.0
         for row in range(task_start[task], task_start[task + 1]):
             logit = ability[worker[row]] * easiness[task]
-            # log of one wrong label's probability, and what a right one adds to it
+            # log of one wrong label's probability, and the log odds of a right one over it
             all_wrong -= max(logit, 0.0) + log_others
             belief[label[row]] += logit + log_others
             product *= 1.0 + np.exp(-abs(logit))

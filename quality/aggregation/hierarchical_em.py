@@ -5,12 +5,12 @@
 >>> labels.classes[hierarchical_dawid_skene(labels).label]
 array(['a', 'b'], dtype='<U1')
 
-Plain Dawid–Skene learns every row of every worker's matrix from that row alone. A worker with two
-labels is then believed perfect or worthless, and a class that is rarely given can be taken over:
-its rows drift until it stands for the tasks that some other class explains badly. Here the rows of
-one truth class share a Dirichlet prior, and its parameters are learned from the data:
+Plain Dawid–Skene learns every row of every worker's matrix from that row alone. A worker with two labels
+then seems perfect or worthless, and a class that is rarely given can be captured: its rows drift until it
+stands for tasks that another class explains badly. Here the rows of one truth class share a Dirichlet
+prior, whose parameters are learned from the data:
 
-* its mean is the crowd's confusion row for the class, itself drawn towards even errors at the
+* its mean is the crowd's confusion row for the class. This row is itself shrunk towards even errors at the
   crowd's overall rate of right labels (the one-coin row) by `anchor` labels, which a rare class
   cannot outweigh;
 * its strength, in labels, is how alike the workers are: the maximum of the Dirichlet-multinomial
@@ -49,12 +49,12 @@ __all__ = [
     "digamma", "fit_hierarchical", "hierarchical_dawid_skene", "hierarchical_result", "pseudo_table",
 ]  # fmt: skip
 
-ANCHOR, MAX_STRENGTH = 1000.0, 2.0  # labels, where a caller does not say
+ANCHOR, MAX_STRENGTH = 1000.0, 2.0  # in labels, unless a caller gives them
 STAGE = 5  # EM iterations between two fits of the Dirichlet priors
 MIN_STRENGTH = 1e-3  # strength, in labels; keeps rows without counts proper
-MIN_SHARE = 1e-12  # of a row's mean: a label nobody gives stays possible
-ENOUGH = 1e200  # a product of logarithms' arguments, none of which is near its root
-NARROW = 32  # truths, up to which a matrix stays in the nearest cache
+MIN_SHARE = 1e-12  # lower limit on a row's mean: a label nobody gives stays possible
+ENOUGH = 1e200  # limit on a product of logarithms' arguments, each far below its root
+NARROW = 32  # number of truths up to which a matrix stays in the nearest cache
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -74,7 +74,7 @@ class HierarchicalDawidSkene(Result):
         P(label | truth) of the crowd, as ``crowd_confusion[truth, label]``: the mean of the
         Dirichlet prior of each truth class.
     strength
-        Labels that the crowd's row counts for in a worker's own.
+        Number of labels that the crowd's row counts for in a worker's own.
     prior, log_likelihood, n_iter
         As in :class:`~quality.aggregation.EMFit`.
     converged
@@ -110,7 +110,7 @@ def hierarchical_dawid_skene(
 ) -> HierarchicalDawidSkene:
     """Estimate truth and confusion matrices that share a prior learned from the crowd.
 
-    EM from the soft majority vote, with confusion rows at their posterior means; every few
+    EM starts from the soft majority vote, with confusion rows at their posterior means. Every few
     iterations the shared prior is fitted again to the expected counts (empirical Bayes).
 
     Parameters
@@ -123,16 +123,15 @@ def hierarchical_dawid_skene(
         Stop when the log-likelihood per label changes by no more than this (nats) from one fit of
         the shared prior to the next, at least 0.
     anchor
-        Labels that the one-coin row counts for in the crowd's row of each truth class, above 0.
+        Number of labels that the one-coin row counts for in the crowd's row of each truth class, above 0.
     most_strength
         Upper limit of the strength, in labels, at least 0.001.
 
     Notes
     -----
-    **Guarantees.** The posterior is Bayes' rule applied to the prior and the confusion returned;
-    that of a task with gold is certain. A worker without labels has the crowd's confusion. The
-    strength does not exceed `most_strength`. The result is the same bytes on every run, on any
-    number of threads.
+    **Guarantees.** The posterior is Bayes' rule applied to the returned prior and confusion; the posterior
+    of a task with gold is certain. A worker without labels has the crowd's confusion. The strength does not
+    exceed `most_strength`. The result is the same bytes on every run, on any number of threads.
 
     **Cost.** That of :func:`~quality.dawid_skene`, and every fifth iteration the digamma function
     of workers * classes**2 numbers, at most a few dozen times.
@@ -167,7 +166,7 @@ def hierarchical_dawid_skene(
 
 
 def check_shared_prior(anchor: float, most_strength: float) -> None:
-    """Raise ValueError unless a prior that rows share can be fitted with these."""
+    """Raise ValueError unless these parameters of a shared prior are valid."""
     if not 0 < anchor < np.inf:
         raise ValueError(f"anchor must be > 0 and finite, got anchor={anchor}")
     if not MIN_STRENGTH <= most_strength < np.inf:
@@ -190,8 +189,8 @@ def fit_hierarchical(
 ) -> EMFit:
     """Run EM in stages of five iterations, each of which begins with a fit of the shared prior.
 
-    `step` is called with the iterations made, after each; `after` with the fit after each stage: the
-    states that it can go on from.
+    `step` is called with the number of iterations after each iteration, `after` with the fit after each
+    stage: a later run can continue from these states.
     """
 
     def shared_prior(counts: np.ndarray) -> SharedPrior:
@@ -248,8 +247,7 @@ def confusion_under(
 ) -> Float64[np.ndarray, "workers classes classes"]:
     """Return P(label | truth) of each worker under a posterior, as ``confusion[worker, truth, label]``.
 
-    The crowd's row counts for as many labels beside her own as it does in
-    :func:`hierarchical_dawid_skene` at most.
+    The crowd's row counts for at most as many labels beside her own as in :func:`hierarchical_dawid_skene`.
     """
     shape = labels.n_workers, labels.n_classes
     counts = np.zeros((*shape, labels.n_classes))
@@ -267,7 +265,7 @@ def confusion_of(
 
 @kernel
 def _add_labels(worker, task, label, posterior, counts) -> None:
-    """Add each label to its worker's answers, by the chance of each truth."""
+    """Add each label to its worker's answers, by the probability of each truth."""
     for row in range(len(label)):
         for truth in range(posterior.shape[1]):
             counts[worker[row], label[row], truth] += posterior[task[row], truth]
@@ -276,7 +274,7 @@ def _add_labels(worker, task, label, posterior, counts) -> None:
 def _crowd_row(
     counts: Float64[np.ndarray, "workers answers truths"], anchor: float
 ) -> Float64[np.ndarray, "answers truths"]:
-    """Return P(label | truth) of the crowd, drawn towards the one-coin row by `anchor` labels."""
+    """Return P(label | truth) of the crowd, shrunk towards the one-coin row by `anchor` labels."""
     total = counts.sum(axis=0)
     n_classes = len(total)
     # Laplace's rule: one label more of each kind, right and of every wrong class
@@ -293,7 +291,7 @@ def _fit_strength(
     row: Float64[np.ndarray, "answers truths"],
     most: float,
 ) -> float:
-    """Return the strength up to `most` at which the Dirichlet-multinomial likelihood is level, or `most`."""
+    """Return the strength, at most `most`, at which the Dirichlet-multinomial likelihood is largest."""
     base, given = np.empty(row.shape), np.empty(row.shape[1])
     product = np.empty((len(row) + 1, row.shape[1]))
 
@@ -302,7 +300,7 @@ def _fit_strength(
 
     if slope(most) >= 0:
         return most
-    # imported here: it is half of what importing this room costs, and many crowds do without it
+    # imported here: it takes half of this room's import time, and many crowds do without it
     from scipy.optimize import brentq
 
     return float(brentq(slope, MIN_STRENGTH, most)) if slope(MIN_STRENGTH) > 0 else MIN_STRENGTH
@@ -311,7 +309,7 @@ def _fit_strength(
 class TableRoom:
     """Memory for the tables of one fit, which every M step uses again.
 
-    Fresh memory costs more than the step where workers are many. A table is overwritten by the next.
+    Where workers are many, fresh memory takes longer than the step. Each table overwrites the last.
 
     >>> room = TableRoom()
     >>> room.like(np.ones((2, 1, 1))) is room.like(np.ones((2, 1, 1)))
@@ -344,7 +342,7 @@ def pseudo_table(
     pseudo: Float64[np.ndarray, "answers truths"],
     room: TableRoom | None = None,
 ) -> Float64[np.ndarray, "workers answers truths"]:
-    """Return each worker's shares of the answers to each truth, pseudo-counts added to hers."""
+    """Return each worker's shares of the answers to each truth, with pseudo-counts added to her counts."""
     table = np.empty_like(counts, order="C") if room is None else room.like(counts)
     n_answers, n_truths = counts.shape[1:]
     if n_answers == n_truths <= UNROLLED:
@@ -357,7 +355,7 @@ def pseudo_table(
 
 @kernel
 def _write_few_shares(counts, pseudo, zero, table) -> None:
-    """Write the shares of few classes, for each number of which it is compiled; `zero` has one for each."""
+    """Write the shares of few classes; compiled for each number of classes, which is the length of `zero`."""
     n_classes = len(zero)
     for first in range(0, len(counts), n_classes * n_classes):
         mass = zero
@@ -373,9 +371,9 @@ def _write_few_shares(counts, pseudo, zero, table) -> None:
 
 @kernel
 def _write_shares(counts, pseudo, total, table) -> None:
-    """Write the shares; NumPy is ten times slower where matrices are small and many.
+    """Write the shares; NumPy is ten times slower if matrices are small and many.
 
-    A truth's total is kept in a register where a matrix stays in a cache; elsewhere rows come first.
+    If a matrix stays in a cache, a truth's total is kept in a register; else rows come first.
     """
     n_workers, n_answers, n_truths = counts.shape
     for worker in range(n_workers):
@@ -404,8 +402,9 @@ def _write_shares(counts, pseudo, total, table) -> None:
 def _likelihood_slope(counts, row, strength, base, given, product) -> float:
     """Return the derivative of the Dirichlet-multinomial likelihood with respect to the strength.
 
-    The arguments of many logarithms with the same factor are multiplied before one is taken. `base`, `given`
-    and `product` are for work; the last has a row more than there are answers.
+    The arguments of many logarithms with the same factor are multiplied, and one logarithm is taken of the
+    product. `base`, `given` and `product` are working memory; the last has one row more than there are
+    answers.
     """
     n_workers, n_answers, n_truths = counts.shape
     for answer in range(n_answers):
@@ -422,7 +421,7 @@ def _likelihood_slope(counts, row, strength, base, given, product) -> float:
         for answer in range(n_answers):
             for truth in range(n_truths):
                 count = counts[worker, answer, truth]
-                if count == 0.0:  # which adds nothing
+                if count == 0.0:  # it adds nothing
                     continue
                 given[truth] += count
                 share = row[answer, truth]
@@ -458,9 +457,9 @@ def digamma(x: float) -> float:
 
 @kernel
 def _digamma_parts(x: float) -> tuple[float, float]:
-    """Return the digamma function less a logarithm, and what that is of.
+    """Return the digamma function without its logarithm, and the argument of that logarithm.
 
-    The recurrence to x + 6, its fractions over one denominator, and Stirling's series.
+    By the recurrence to x + 6, with its fractions over one denominator, and Stirling's series.
     """
     before = 0.0
     if x < 8.0:

@@ -1,8 +1,8 @@
-"""KOS and KOS+: workers and tasks pass messages along every label about how reliable it is.
+"""KOS and KOS+: workers and tasks exchange messages about the reliability of every label.
 
-:func:`kos` is the algorithm of the paper, for crowds in which all workers label about equally much;
-:func:`kos_plus` divides the messages by the numbers of labels, for crowds in which a few workers
-give most of the labels.
+:func:`kos` is the algorithm of the paper, for crowds in which all workers give about equally many labels.
+:func:`kos_plus` divides the messages by the numbers of labels, for crowds in which a few workers give most
+of the labels.
 
 >>> from quality import encode
 >>> workers, tasks = ["ann", "bob", "cy", "dan"] * 4, np.repeat([1, 2, 3, 4], 4)
@@ -25,7 +25,7 @@ from quality.parallel import Progress, chunk_starts, counter, kernel, shared_out
 
 __all__ = ["MessagePassing", "kos", "kos_plus", "pass_messages"]
 
-LANES = 4  # classes side by side, beyond two: the rows are read once for them, and they are handled together
+LANES = 4  # classes side by side, if more than two: rows are read once for all of them
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -35,13 +35,13 @@ class MessagePassing(Result):
     Parameters
     ----------
     posterior
-        Share of the weight of a task's labels that is for each class. It orders the classes; it is
-        not calibrated as a probability. Uniform where a task has no labels.
+        Share of each class in the weight of a task's labels. It orders the classes; it is not calibrated as
+        a probability. Uniform where a task has no labels.
     label, tied
         As in :class:`~quality.Consensus`.
     n_iter, converged
-        Iterations made, and whether the messages had settled by then; with more than two classes
-        the largest number, and whether they had for every class.
+        Iterations made, and whether the messages had settled by then; with more than two classes the
+        largest number, and whether all classes had settled.
     """
 
     posterior: Float64[np.ndarray, "tasks classes"]
@@ -62,12 +62,12 @@ def kos(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> MessagePassing:
-    """Weigh every label by how far the worker's other labels agree with the crowd.
+    """Weigh every label by how far the worker's other labels agree with the crowd's.
 
-    With two classes a label is A = +1 or -1. A task sends a worker the sum of A times the messages
-    of its *other* workers; a worker sends a task the sum of A times the messages of her *other*
-    tasks. The sign of the sum of A times message is a task's label. With more than two classes,
-    each class against the rest.
+    With two classes a label is A = +1 or -1. A task sends a worker the sum of A times the messages of its
+    *other* workers; a worker sends a task the sum of A times the messages of her *other* tasks. The sign of
+    the sum of A times message is a task's label. With more than two classes, this is done for each class
+    against the rest.
 
     Parameters
     ----------
@@ -76,10 +76,10 @@ def kos(
     max_iter, groups, threads, progress
         As for :func:`~quality.dawid_skene`.
     tol
-        Stop when the workers' totals move by no more than this, messages being scaled to unit
-        length, at least 0.
+        Stop when the workers' totals move by no more than this, with messages scaled to unit length, at
+        least 0.
     rng
-        Source of the messages that workers begin with: normal, mean 1, standard deviation 1.
+        Generator of the workers' first messages: normal, mean 1, standard deviation 1.
 
     Raises
     ------
@@ -88,16 +88,14 @@ def kos(
 
     Notes
     -----
-    **Guarantees.** Tasks without labels are tied between all classes and change nothing else. Where
-    the workers of a task share no other task with anybody, their labels count alike. The same
-    generator gives the same bytes, on any number of threads. Renaming the classes renames the
-    result, whatever their order.
+    **Guarantees.** Tasks without labels are tied between all classes and change nothing else. If the
+    workers of a task share no other task with anybody, their labels count alike. The same generator gives
+    the same bytes, on any number of threads. Renaming the classes renames the result, in any order.
 
-    **Limits.** Made for random regular assignments: where a few workers label far more than the
-    others they come to decide everything, and the result can be no better than guessing. Use
-    :func:`~quality.kos_plus` there. The first message is drawn for each row, so renaming workers or
-    tasks may change a result that has not converged; with very few labels all classes may come out
-    the other way round.
+    **Limits.** Made for random regular assignments: if a few workers label far more than the others, they
+    come to decide everything, and the result can be no better than guessing. Use :func:`~quality.kos_plus`
+    then. A first message is drawn for each row, so renaming workers or tasks may change a result that has
+    not converged; with very few labels all classes may be swapped.
 
     **Cost.** One pass over the labels per iteration (and class, beyond two), memory O(labels).
 
@@ -134,7 +132,7 @@ def pass_messages(
     threads: int | None,
     progress: Progress | None,
 ) -> MessagePassing:
-    """Run KOS with every message of a task or worker multiplied by a scale of its own.
+    """Run KOS with every message of a task or worker multiplied by its own scale.
 
     `what` names the work to `progress`.
     """
@@ -145,7 +143,7 @@ def pass_messages(
     near = bring_near(labels)
     labels, first = near.labels, near.row_given(first)
     task_scale, worker_scale = near.task_given(task_scale), near.worker_given(worker_scale)
-    first /= -worker_scale[labels.worker]  # totals are 0 yet: the workers' first messages are drawn
+    first /= -worker_scale[labels.worker]  # with totals 0, first messages are those drawn
     codes = np.arange(1, 2) if n_classes == 2 else np.arange(n_classes)
     support, stops = np.full((labels.n_tasks, len(codes)), 0.5), []
     for begin in range(0, len(codes), LANES):
@@ -178,16 +176,16 @@ def _exchange(
     tell: Callable[[int], object],
     support: Float64[np.ndarray, "tasks lanes"],
 ) -> list[tuple[int, bool]]:
-    """Pass messages until the workers' totals settle, of several classes side by side, each on its own.
+    """Pass messages until the workers' totals settle, for several classes side by side, independently.
 
-    Write the support of each class when it has settled; return its iterations, and whether it had by then.
+    Write the support of each class when it has settled; return its iterations, and whether it had settled.
     """
     n_lanes, n_workers = len(codes), labels.n_workers
     cut = chunk_starts(labels.task_start, 4 * n_workers)
     n_chunks = len(cut) - 1
     message = np.repeat(first[:, np.newaxis], n_lanes, axis=1)
     to_workers, square = np.empty((n_chunks, n_workers, n_lanes)), np.empty((n_chunks, n_lanes))
-    # of a worker at once, her totals and her scale: half the cache lines
+    # each worker's totals and scale are adjacent: half the cache lines
     about, scale = np.zeros((n_workers, n_lanes + 1)), np.ones(n_lanes)
     about[:, n_lanes] = worker_scale
     stops: dict[int, tuple[int, bool]] = {}
@@ -202,7 +200,7 @@ def _exchange(
         for n_iter in range(1, max_iter + 1):
             shared(chunk)
             squares, moved = square.sum(axis=0), np.zeros(n_lanes)
-            # messages that nobody else confirms are subtracted to exactly 0
+            # messages that no other worker confirms are subtracted to exactly 0
             scale = np.divide(1.0, np.sqrt(squares), out=np.zeros(n_lanes), where=squares > 0.0)
             _add_up(to_workers, scale, about, moved)
             settled = (squares == 0.0) | ((n_iter > 1) & (np.sqrt(moved) <= tol))
@@ -233,14 +231,14 @@ def _pass(
 ) -> None:
     """Make both halves of an iteration in some tasks, in place; write the messages' square sums.
 
-    A worker's message to a task is her total without that task's message to her, so that only the
-    tasks' messages are kept, a column for each of the classes. `about` holds her totals and her scale;
+    A worker's message to a task is her total without that task's message to her. So only the tasks'
+    messages are kept, with a column for each of the classes. `about` holds her totals and her scale;
     messages are added to `to_workers`. Compiled for each number of classes side by side.
     """
     n_lanes, zero = len(scale), scale
     for lane in range(n_lanes):
         zero = PUT(zero, lane, 0.0)
-    # rows are read before they are written: lanes go together
+    # rows are read before they are written, as lanes are processed together
     square, sent, total = zero, zero, zero
     for task in range(first, last):
         votes = zero
@@ -276,7 +274,7 @@ def _add_up(
     about: Float64[np.ndarray, "workers lanes+1"],
     moved: Float64[np.ndarray, " lanes"],
 ) -> None:
-    """Write the workers' totals; add the squares of how far they moved."""
+    """Write the workers' totals; add the squares of their moves."""
     for worker in range(len(about)):
         for lane in range(len(scale)):
             total = to_workers[0, worker, lane]
@@ -299,7 +297,7 @@ def _write_support(
     about: Float64[np.ndarray, "workers lanes+1"],
     support: Float64[np.ndarray, "tasks lanes"],
 ) -> None:
-    """Write the share of each task's weight that is for a class; without weight labels count alike."""
+    """Write the share of each task's weight that is for a class; without weight, labels count alike."""
     last = about.shape[1] - 1
     for task in range(len(support)):
         in_favour, weight, alike = 0.0, 0.0, 0.0
@@ -327,12 +325,12 @@ def kos_plus(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> MessagePassing:
-    """Weigh every label by how far the worker's other labels agree with the crowd, on average.
+    """Weigh every label by how far the worker's other labels agree with the crowd's, on average.
 
-    :func:`~quality.kos` with messages that do not grow with the numbers of labels. A worker's
-    messages are divided by her number of labels: a mean, so that many labels do not make them
-    larger. A task's are divided by the square root of its number of labels, by which a sum of
-    guesses grows.
+    These are :func:`~quality.kos`'s messages, normalised so that they do not grow with the numbers of
+    labels. A worker's messages are divided by her number of labels: a mean, which many labels do not
+    enlarge. A task's are divided by the square root of its number of labels, as the sum of guesses grows by
+    that.
 
     Parameters
     ----------
@@ -343,13 +341,13 @@ def kos_plus(
 
     Notes
     -----
-    **Guarantees.** Where all workers have equally many labels, and all tasks, it gives KOS's
-    labels. Tasks without labels are tied between all classes and change nothing else. Where the
-    workers of a task share no other task with anybody, their labels count alike. The same generator
-    gives the same bytes, on any number of threads.
+    **Guarantees.** If all workers have equally many labels, and all tasks too, it gives KOS's labels. Tasks
+    without labels are tied between all classes and change nothing else. If the workers of a task share no
+    other task with anybody, their labels count alike. The same generator gives the same bytes, on any
+    number of threads.
 
-    **Limits.** As of :func:`~quality.kos`, but for the busiest workers' weight. Errors that most of
-    the crowd shares are believed, as by a majority vote.
+    **Limits.** As of :func:`~quality.kos`, except for the busiest workers' weight. Errors that most of the
+    crowd shares are believed, as by a majority vote.
 
     **Cost.** As of :func:`~quality.kos`.
 

@@ -1,15 +1,15 @@
-"""MACE: a worker knows the truth with her own probability, and else follows her own habit.
+"""MACE: a worker knows the truth with her own probability, or else follows her own habit.
 
 >>> from quality import encode
 >>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("aabbba"))
 >>> labels.classes[mace(labels).label]
 array(['a', 'b'], dtype='<U1')
 
-A label is the truth with probability `competence`, and otherwise drawn from the worker's `strategy`,
-which does not look at the task. So P(label | truth) of a worker takes as many numbers as there are
-classes, where Dawid–Skene takes their square. EM is that of :mod:`quality.aggregation.em`; its M step
-splits the labels that agree with the truth between knowledge and habit, which the table before it
-does, so that the M step keeps its parameters from one iteration to the next.
+A label is the truth with probability `competence`, and otherwise drawn from the worker's `strategy`, which
+does not depend on the task. So P(label | truth) of a worker takes as many numbers as there are classes,
+where Dawid–Skene takes their square. EM is that of :mod:`quality.aggregation.em`. The M step splits the
+labels that agree with the truth between knowledge and habit, by its own earlier parameters, so that it
+keeps these from one iteration to the next.
 """
 
 from dataclasses import dataclass, replace
@@ -27,8 +27,8 @@ from quality.parallel import Progress, kernel
 
 __all__ = ["Mace", "know_or_guess", "mace", "mace_coins", "mace_result"]
 
-COMPETENCE_PRIOR = 0.5  # labels that a worker is taken to have known, and as many that she has not
-STRATEGY_PRIOR = 10.0  # labels of each class that she is taken to have given by habit
+COMPETENCE_PRIOR = 0.5  # pseudo-counts of labels that a worker knows, and as many that she does not
+STRATEGY_PRIOR = 10.0  # pseudo-counts of labels of each class by habit
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -42,10 +42,10 @@ class Mace(Result):
     label, tied
         As in :class:`~quality.Consensus`.
     competence
-        Share of each worker's labels that she gave because she knew, the mean of its posterior; the
-        prior's mean for a worker without labels.
+        Share of each worker's labels that come from knowledge, the mean of its posterior; the prior's mean
+        for a worker without labels.
     strategy
-        P(label) of each worker who does not know, as ``strategy[worker, label]``, likewise.
+        P(label) of each worker if she does not know, as ``strategy[worker, label]``, likewise.
     log_likelihood, n_iter, converged
         As in :class:`~quality.aggregation.EMFit`; the likelihood is that of the variational weights.
     """
@@ -73,10 +73,10 @@ def mace(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Mace:
-    """Estimate the truth, every worker's competence and what she answers when she does not know.
+    """Estimate the truth, every worker's competence, and her strategy if she does not know.
 
-    All classes are equally likely beforehand. Variational EM from the soft majority vote, with a
-    Beta prior for every competence and a Dirichlet prior for every strategy.
+    The prior is uniform over classes. Variational EM starts from the soft majority vote, with a Beta prior
+    for every competence and a Dirichlet prior for every strategy.
 
     Parameters
     ----------
@@ -87,9 +87,9 @@ def mace(
     tol
         Stop when the log-likelihood per label changes by no more than this (nats), at least 0.
     competence_prior
-        Labels that a worker is taken to have known, and as many that she has not, above 0.
+        Pseudo-counts of labels that a worker knows, and of labels that she does not, above 0.
     strategy_prior
-        Labels of each class that a worker is taken to have given by habit, above 0.
+        Pseudo-counts of labels of each class by habit, above 0.
 
     Notes
     -----
@@ -137,7 +137,7 @@ def mace_result(
     competence_prior: float = COMPETENCE_PRIOR,
     strategy_prior: float = STRATEGY_PRIOR,
 ) -> Mace:
-    """Return the result of a fit; a member of a group has what her group has."""
+    """Return the result of a fit; a member of a group has the group's parameters."""
     label, tied = decide(posterior)
     known, guessed = _split(fit)
     competence = _mean(np.column_stack([known, guessed.sum(axis=1)]) + competence_prior)[:, 0]
@@ -149,7 +149,7 @@ def mace_result(
 
 
 def mace_coins(n_classes: int) -> int | None:
-    """Return the coins of each worker, one for each class, or None where she has a matrix."""
+    """Return the number of coins of each worker, one for each class, or None if she has a matrix."""
     return n_classes if coins_pay(n_classes) else None
 
 
@@ -163,7 +163,7 @@ def _split(
 ) -> tuple[Float64[np.ndarray, " workers"], Float64[np.ndarray, "workers answers"]]:
     """Return the expected labels that a worker knew, and those of each class that she guessed.
 
-    An answer that is not the truth was guessed: so a row of the table says how often one that is, was.
+    A wrong answer was guessed: so a row of the table gives the probability that a right answer was guessed.
     """
     if fit.table.shape[1] == 2 * len(fit.prior):
         right, given = fit.counts[:, ::2, 0], fit.counts[:, ::2, 0] + fit.counts[:, 1::2, 0]
@@ -178,7 +178,7 @@ def _split(
 
 
 class _KnowOrGuess:
-    """The M step: P(label | truth) of each worker from expected counts, and from what it was before."""
+    """The M step: P(label | truth) of each worker from expected counts, and from her earlier parameters."""
 
     def __init__(self, n_workers: int, n_classes: int, competence: float, strategy: float) -> None:
         self.competence_prior, self.strategy_prior = competence, strategy
@@ -197,13 +197,13 @@ class _KnowOrGuess:
 
 @kernel
 def _know_or_guess(counts, competence_prior, strategy_prior, know, guess, strategy, table) -> None:
-    """Write the M step: parameters anew in their places, by what they were, and the table.
+    """Write the M step: new parameters in place, computed from the old ones, and the table.
 
-    A parameter is the exponential of the expected logarithm of a probability that is Dirichlet. The
-    numbers of `STRIP` workers are taken together, for instructions that take several at once.
+    A parameter is the exponential of the expected logarithm of a probability with a Dirichlet law. The
+    numbers of `STRIP` workers are processed together, for instructions that take several at once.
     """
     n_workers, n_classes = strategy.shape
-    few = n_classes <= UNROLLED  # work is done for nothing sooner than a branch is foreseen
+    few = n_classes <= UNROLLED  # superfluous work is faster than a branch that is hard to predict
     of_classes, absent = n_classes * strategy_prior, exp_digamma(strategy_prior)
     before = strategy_prior if few else 0.0
     of_competence, of_strategy = np.empty(STRIP), np.empty(STRIP)
@@ -236,9 +236,9 @@ def _know_or_guess(counts, competence_prior, strategy_prior, know, guess, strate
 
 @kernel(forceinline=True)
 def _split_labels(counts, know, guess, few, before, strategy) -> tuple[float, float]:
-    """Return how many labels a worker knew and guessed; write those guessed of each class, and `before`.
+    """Return the labels that a worker knew and guessed; write the guessed ones of each class, and `before`.
 
-    `strategy` is hers until then.
+    `strategy` is hers before this step.
     """
     n_classes, n_known, n_guessed = len(strategy), 0.0, 0.0
     for answer in range(n_classes):
@@ -260,7 +260,7 @@ def _split_labels(counts, know, guess, few, before, strategy) -> tuple[float, fl
 
 @kernel(forceinline=True)
 def _write_chances(know, guess, strategy, table) -> None:
-    """Write P(label | truth) of a worker, in a matrix or in coins."""
+    """Write P(label | truth) of a worker, into a matrix or into coins."""
     n_classes = len(strategy)
     for answer in range(n_classes):
         habit = guess * strategy[answer]
@@ -274,6 +274,6 @@ def _write_chances(know, guess, strategy, table) -> None:
 
 
 def _mean(pseudo: Float64[np.ndarray, "workers kinds"]) -> Float64[np.ndarray, "workers kinds"]:
-    """Return the mean of probabilities that are Dirichlet."""
+    """Return the mean of probabilities with a Dirichlet law."""
     mean: np.ndarray = pseudo / pseudo.sum(axis=1, keepdims=True)
     return mean

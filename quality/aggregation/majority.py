@@ -31,7 +31,7 @@ class MajorityVote(Result):
     Parameters
     ----------
     posterior
-        Share of a task's labels that each class has; uniform where a task has no labels.
+        Share of each class in a task's labels; uniform where a task has no labels.
     label, tied
         As in :class:`~quality.Consensus`.
     """
@@ -52,7 +52,7 @@ def majority_vote(
     labels
         The crowd's labels.
     groups
-        The group code of each worker, -1 for one who votes for herself: a group votes once
+        The group code of each worker, -1 for a worker in no group: a group votes once
         (:attr:`~quality.DependentGroups.group`).
 
     Raises
@@ -64,8 +64,8 @@ def majority_vote(
 
     Notes
     -----
-    **Guarantees.** A task's result depends on that task's labels alone. Names play no part: the
-    shares do not change when workers, tasks or classes are renamed, other than with them.
+    **Guarantees.** A task's result depends on that task's labels alone. Renaming workers, tasks or classes
+    renames the result and changes no share.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def majority_vote(
 
 @kernel
 def _count_shares(task_start, label, share) -> None:
-    """Add up the share of each task's labels that each class has; even where there are none."""
+    """Count the share of each class in each task's labels; equal shares for a task without labels."""
     n_classes = share.shape[1]
     for task in range(len(share)):
         low, high = task_start[task], task_start[task + 1]
@@ -104,7 +104,7 @@ class WeightedMajority(Result):
     Parameters
     ----------
     posterior
-        Share of the weight on a task that each class has; uniform where there is no weight.
+        Share of each class in the weight on a task; uniform where there is no weight.
     label, tied
         As in :class:`~quality.Consensus`.
     """
@@ -128,8 +128,8 @@ def weighted_majority(
     labels
         The crowd's labels.
     weight
-        Of each worker's labels, at least 0: a reputation, say, or an accuracy on gold.
-        Only ratios matter.
+        Weight of each worker's labels, at least 0: a reputation, for example, or an accuracy on gold. Only
+        ratios matter.
     groups
         As for :func:`~quality.majority_vote`; a group's vote has its members' mean weight.
 
@@ -140,8 +140,8 @@ def weighted_majority(
 
     Notes
     -----
-    **Guarantees.** With equal weights it is the majority vote. The labels of a worker of weight 0
-    change nothing, nor do they in her group. Multiplying all weights by one number changes nothing.
+    **Guarantees.** With equal weights it is the majority vote. The labels of a worker of weight 0 change
+    nothing, not even in her group. Multiplying all weights by one number changes nothing.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def weighted_majority(
     if groups is not None:
         labels = labels.keep_workers(weight > 0).merge_workers(
             groups
-        )  # the others have no say in it
+        )  # members of weight 0 have no say in a group's label
         weight = weights_of_voters(weight, groups)
     cell = labels.task.astype(np.int64) * labels.n_classes + labels.label
     posterior = weight_shares(cell, labels.worker, weight, labels.n_tasks, labels.n_classes)
@@ -173,9 +173,9 @@ def weight_shares(
     n_tasks: int,
     n_classes: int,
 ) -> Float64[np.ndarray, "tasks classes"]:
-    """Return the share of each task's weight that each class has; `cell` is task * classes + class."""
+    """Return the share of each class in each task's weight; `cell` is task * classes + class."""
     support = np.bincount(cell, scaled_weight(weight)[worker], minlength=n_tasks * n_classes)
-    support = support.reshape(n_tasks, n_classes).astype(np.float64)  # int if empty
+    support = support.reshape(n_tasks, n_classes).astype(np.float64)  # integers if empty
     total = support.sum(axis=1, keepdims=True)
     uniform = np.full_like(support, 1.0 / n_classes)
     share: np.ndarray = np.divide(support, total, out=uniform, where=total > 0)
@@ -183,7 +183,7 @@ def weight_shares(
 
 
 def scaled_weight(weight: Float[np.ndarray, " workers"]) -> Float64[np.ndarray, " workers"]:
-    """Return weights of which the largest is 1: sums of them neither overflow nor vanish."""
+    """Return weights of which the largest is 1, so that sums neither overflow nor vanish."""
     largest = max(float(weight.max(initial=0.0)), np.finfo(float).tiny)
     scaled: np.ndarray = weight.astype(np.float64) / largest
     return scaled

@@ -1,14 +1,14 @@
-"""M-MSR: skills from how often pairs of workers agree, with the oddest partners left out.
+"""M-MSR: skills from the agreement of pairs of workers, without each worker's most extreme partners.
 
 >>> from quality import encode
 >>> labels = encode(["ann", "bob", "cy"] * 4, np.repeat(range(4), 3), list("aabbbbaaabbb"))
 >>> labels.classes[mmsr(labels).label]
 array(['a', 'b', 'a', 'b'], dtype='<U1')
 
-If workers err independently and evenly over the wrong classes, the agreement of two beyond chance is
-the product of their skills: the table of pairs has rank one but for noise. Workers who collude spoil
-the entries they share; so each worker's skill is the mean of what her partners say, without those
-who say the most and the least. Only pairs who share a task are looked at.
+If workers err independently and evenly over the wrong classes, the agreement of two beyond chance is the
+product of their skills: without noise the table of pairs has rank one. Colluding workers corrupt their own
+entries. So each worker's skill is the mean of the skills that her partners imply for her, without the
+largest and the smallest of these. Only pairs who share a task are used.
 """
 
 from collections.abc import Callable
@@ -25,11 +25,11 @@ from quality.parallel import Progress, counter, kernel
 
 __all__ = ["Mmsr", "fit_skills", "mmsr", "skill_log_odds"]
 
-PACK = 2.0**26  # tasks in common and labels in common, as one number
-MAX_PAIRS = 2**26  # of workers who share a task: about 10 GB if all that are possible do
-LEAST = 0.05  # a partner's skill: what she says is divided by it
-EQUAL = 1e-9  # numbers closer than this part of them are equal: rounding must not settle who is left out
-MAX_TURNS = 100  # of signs, which settle or swing between two states within a few dozen
+PACK = 2.0**26  # tasks in common and equal labels in common, packed into one number
+MAX_PAIRS = 2**26  # pairs of workers who share a task: about 10 GB if all possible pairs do
+LEAST = 0.05  # lower limit on a partner's skill in a division
+EQUAL = 1e-9  # relative difference below which numbers are equal: rounding must not decide who is left out
+MAX_TURNS = 100  # rounds of sign changes, which settle, or swing between two states, within dozens
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -39,12 +39,12 @@ class Mmsr(Result):
     Parameters
     ----------
     posterior
-        P(truth | labels) under the skills, all classes being equally likely beforehand.
+        P(truth | labels) under the skills, with a uniform prior over classes.
     label, tied
         As in :class:`~quality.Consensus`.
     skill
-        Of each worker: 1 always right, 0 guessing, below 0 an adversary; the median of the others'
-        for a worker who shares no task with anybody.
+        Skill of each worker: 1 always right, 0 guessing, below 0 an adversary; for a worker who shares no
+        task with anybody, the median of the others' skills.
     n_iter, converged
         Iterations made, and whether no skill moved by more than `tol` in the last.
     """
@@ -59,7 +59,7 @@ class Mmsr(Result):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Pairs:
-    """Two workers who share tasks, each pair both ways, by the first of them."""
+    """Pairs of workers who share tasks, each pair in both directions, sorted by the first worker."""
 
     start: Int[np.ndarray, " bounds"]
     worker: Int[np.ndarray, " pairs"]
@@ -81,10 +81,10 @@ def mmsr(
 ) -> Mmsr:
     """Estimate every worker's skill from pairwise agreement; vote with the log odds of being right.
 
-    Each of a worker's partners says that her skill is their agreement beyond chance over the
-    partner's skill. Those who say the most and the least are left out and the mean of the others is
-    taken, weighted by its precision: tasks in common times the square of the partner's skill. Skills
-    are refined until they settle; their signs are those under which most pairs fit.
+    Each of a worker's partners implies a skill for her: their agreement beyond chance over the partner's
+    skill. The largest and smallest of these are left out. The mean of the others is weighted by precision:
+    tasks in common times the square of the partner's skill. Skills are updated until they settle; their
+    signs are those that fit most pairs.
 
     Parameters
     ----------
@@ -95,9 +95,9 @@ def mmsr(
     tol
         Stop when no skill moves by more than this, at least 0.
     trim
-        Share of a worker's partners to leave out at either end, in [0, 0.5).
+        Share of a worker's partners to leave out at each end, in [0, 0.5).
     threads
-        At least 1 or None; the work is done by one.
+        At least 1 or None; one thread does the work.
 
     Raises
     ------
@@ -108,13 +108,13 @@ def mmsr(
 
     Notes
     -----
-    **Guarantees.** The posterior is Bayes' rule applied to the skills, moved inside their range by
-    one over the square root of the number of tasks with labels. A worker who shares no task with anybody has
-    the median skill. Renaming workers, tasks or classes renames the result. The result is the same
-    bytes on every run.
+    **Guarantees.** The posterior is Bayes' rule applied to the skills, moved into the interior of their
+    range by one over the square root of the number of tasks with labels. A worker who shares no task with
+    anybody has the median skill. Renaming workers, tasks or classes renames the result. The result is the
+    same bytes on every run.
 
-    **Limits.** Skills are of absolute value at least 0.05 where they divide. More adversaries than
-    `trim` of a worker's partners spoil her skill.
+    **Limits.** As divisors, skills have an absolute value of at least 0.05. If the share of adversaries
+    among a worker's partners exceeds `trim`, her skill is biased.
 
     **Cost.** Memory O(pairs of workers who share a task), at most the sum of squares of a task's
     labels, and two passes over them per iteration.
@@ -161,7 +161,7 @@ def fit_skills(
         estimate = trimmed_means(
             pairs.start, pairs.partner, pairs.n_common, pairs.beyond, size, trim
         )
-        moved, size = size, np.sqrt(size * estimate)  # half of the way: alternating, it would swing
+        moved, size = size, np.sqrt(size * estimate)  # half a step: full steps would swing
         n_iter, converged = n_iter + 1, bool(np.abs(size - moved).max(initial=0.0) <= tol)
         tell(n_iter)
     skill = _signs(pairs, size) * size
@@ -196,7 +196,7 @@ def _pairs(labels: CrowdLabels) -> _Pairs:
 
 @kernel
 def _equals(value: Float64[np.ndarray, " values"], place: int) -> tuple[float, float, int, int]:
-    """Return from where to where values equal the one in this place by size, how many, and how many below."""
+    """Return the range of values equal to the one at this rank, their number, and the number below."""
     middle = np.partition(value, place)[place]
     lower, upper = middle - EQUAL * middle, middle + EQUAL * middle
     n_equal = n_below = 0
@@ -215,10 +215,10 @@ def trimmed_means(
     size: Float64[np.ndarray, " workers"],
     trim: float,
 ) -> Float64[np.ndarray, " workers"]:
-    """Return the mean of what each worker's partners imply for her, without the extreme ones.
+    """Return the mean of the skills that each worker's partners imply for her, without the extreme ones.
 
-    The paper's rule: of the extremes only those beyond what is believed of her now. Of equals at a bound
-    the same part of each is left out: which of them stands first plays no part.
+    The paper's rule: of the extremes only those beyond her present skill are left out. Of equal values at a
+    bound the same part of each is left out, so that their order plays no part.
     """
     mean = np.zeros(len(size))
     room = np.empty(np.max(np.diff(start)) if len(size) else 0)
@@ -257,10 +257,10 @@ def trimmed_means(
 
 
 def _signs(pairs: _Pairs, size: Float64[np.ndarray, " workers"]) -> Float64[np.ndarray, " workers"]:
-    """Return +1 or -1 for each worker: the side of her partners, most of whom are better than chance.
+    """Return +1 or -1 for each worker, from the signs of her partners; most workers are better than chance.
 
-    All turn at once, so that two who contradict each other may go on turning together: such are left
-    at +1.
+    All signs change at once, so that two workers who contradict each other may keep changing together: such
+    workers are left at +1.
     """
     sign, pull = np.ones(len(size)), pairs.n_common * pairs.beyond
     before = earlier = sign
@@ -277,7 +277,7 @@ def _signs(pairs: _Pairs, size: Float64[np.ndarray, " workers"]) -> Float64[np.n
 def _vote(
     labels: CrowdLabels, skill: Float64[np.ndarray, " workers"]
 ) -> Float64[np.ndarray, "tasks classes"]:
-    """Return Bayes' rule for workers who err evenly."""
+    """Return Bayes' rule for workers whose errors are spread evenly."""
     log_odds = skill_log_odds(labels, skill)
     cell = labels.task.astype(np.int64) * labels.n_classes + labels.label
     log_belief = np.bincount(
@@ -291,7 +291,7 @@ def _vote(
 def skill_log_odds(
     labels: CrowdLabels, skill: Float64[np.ndarray, " workers"]
 ) -> Float64[np.ndarray, " workers"]:
-    """Return the log odds of each worker's label over any other, skills kept a little inside their range."""
+    """Return the log odds of each worker's label over any other, with skills moved a little inwards."""
     n_classes = max(labels.n_classes, 2)
     n_labelled = int(np.count_nonzero(np.diff(labels.task_start)))
     margin = 1 / np.sqrt(max(n_labelled, 4))

@@ -26,8 +26,7 @@ class PenaltyVote(Result):
     Parameters
     ----------
     posterior
-        1 for the class chosen; equal shares among classes that are equally good. It is a choice
-        and not a probability.
+        1 for the chosen class; equal shares for classes that tie. It is a choice and not a probability.
     label, tied
         As in :class:`~quality.Consensus`.
     """
@@ -43,9 +42,9 @@ def penalty_vote(
 ) -> PenaltyVote:
     """Give every task the class whose representative carries the lowest load.
 
-    An optimal semi-matching of the conflict graph makes one worker the representative of each class
-    that a task was given, so that the loads are as even as possible. A worker with a high load had
-    few others on her side to share it with.
+    An optimal semi-matching of the conflict graph makes one worker the representative of each class that a
+    task was given, so that the loads are as even as possible. A worker with a high load had few others on
+    her side to share it with.
 
     Parameters
     ----------
@@ -61,13 +60,12 @@ def penalty_vote(
 
     Notes
     -----
-    **Guarantees.** The class chosen is one that a worker gave the task, and no other class the task
-    was given has a representative of lower load; equal loads are a tie. The result is the same on
-    every run.
+    **Guarantees.** The chosen class is one that a worker gave the task, and no other class given to the
+    task has a representative of lower load; equal loads are a tie. The result is the same on every run.
 
-    **Limits.** Only the sorted loads are the same for every optimal semi-matching; which worker has
-    which is settled by code order, so that renaming may move labels of nearly equal loads. Loads
-    grow with the number of labels: meant for adversaries who label a great deal, and worse than a
+    **Limits.** The sorted loads are the same for every optimal semi-matching. The order of codes decides
+    which worker has which load, so that renaming may change labels of nearly equal loads. Loads grow with
+    the number of labels: the method is meant for adversaries who label a great deal, and is worse than a
     majority vote for a crowd that merely errs.
 
     **Cost.** One optimal semi-matching.
@@ -94,7 +92,7 @@ def penalty_vote(
     matching = semi_matching(conflict_graph(labels))
     load = np.full(given.shape, np.inf)
     load[given] = 0.0  # a class that nobody contradicts needs no representative
-    # a boolean mask runs through tasks, then classes: the order of the label nodes
+    # a boolean mask has the order of tasks, then classes, as the label nodes have
     node = given & conflict_tasks(labels)[:, np.newaxis]
     load[node] = matching.load[matching.assigned]
     best = load == load.min(axis=1, keepdims=True)

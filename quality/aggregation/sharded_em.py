@@ -1,7 +1,7 @@
 """Dawid–Skene, one-coin, hierarchical and MACE, for tables in shards: the same loops and the same passes.
 
-Each iteration sends the table of probabilities to the shards and gets expected counts back: as many
-numbers as workers times classes squared, however many labels there are.
+Each iteration sends the table of probabilities to the shards and receives expected counts: as many numbers
+as workers times classes squared, for any number of labels.
 
 >>> from quality import encode
 >>> from quality.labels import LocalEngine, cut_labels
@@ -83,7 +83,7 @@ def dawid_skene_by_shards(
     Parameters
     ----------
     engine
-        It works on the shards of the table.
+        Engine that works on the shards of the table.
     max_iter, tol, smoothing
         As for :func:`~quality.dawid_skene`.
     use_gold
@@ -92,9 +92,9 @@ def dawid_skene_by_shards(
         Initial parameters of this table's workers and classes, in the order of their codes
         (:meth:`~quality.EMStart.matched`); EM starts from the majority vote if None.
     begun
-        The state after some iteration of an earlier run of the same fit, to go on from.
+        The state after some iteration of an earlier run of the same fit, to continue from.
     after
-        Called with the fit after every iteration; a checkpoint keeps it.
+        Called with the fit after every iteration, to keep it as a checkpoint.
 
     Returns
     -------
@@ -108,12 +108,12 @@ def dawid_skene_by_shards(
 
     Notes
     -----
-    **Guarantees.** The same bytes on any engine, and from any iteration it goes on from. The same
-    bytes as :func:`~quality.dawid_skene` of the whole table where its chunks are the shards;
-    elsewhere sums are added in another order, and differ by rounding.
+    **Guarantees.** The result is the same bytes on any engine, and from any iteration that it continues
+    from. It is the same bytes as :func:`~quality.dawid_skene` of the whole table if its chunks are the
+    shards; otherwise sums are added in another order, and differ by rounding.
 
-    **Cost.** One pass over the shards per iteration. ``workers * classes**2`` numbers of 8 bytes go
-    to each place of work per iteration, and as many come back from each shard.
+    **Cost.** One pass over the shards per iteration. ``workers * classes**2`` numbers of 8 bytes go to each
+    process or machine per iteration, and the same number returns from each shard.
 
     Examples
     --------
@@ -186,9 +186,9 @@ def hierarchical_by_shards(
     max_iter, tol, anchor, most_strength
         As for :func:`~quality.hierarchical_dawid_skene`.
     begun
-        The state after a stage of an earlier run of the same fit, to go on from.
+        The state after a stage of an earlier run of the same fit, to continue from.
     after
-        Called with the fit after every stage of five iterations, which one prior of the rows serves.
+        Called with the fit after every stage of five iterations with one shared prior.
 
     Returns
     -------
@@ -202,7 +202,7 @@ def hierarchical_by_shards(
 
     Notes
     -----
-    Guarantees and cost are those of :func:`dawid_skene_by_shards`, for the states that `after` has.
+    Guarantees and cost are those of :func:`dawid_skene_by_shards`, for the states that `after` receives.
 
     Examples
     --------
@@ -234,9 +234,9 @@ def mace_by_shards(
 ) -> EMFit:
     """Fit :func:`~quality.mace`, with its own priors, to a table in shards.
 
-    Parameters, result, guarantees and cost are those of :func:`dawid_skene_by_shards`, but for `begun`: an
-    M step goes on from what the one before left, which a state does not have. So a fit that has not
-    ended begins anew, to the same end.
+    Parameters, result, guarantees and cost are those of :func:`dawid_skene_by_shards`, except for `begun`:
+    an M step continues from parameters of the step before, which a state does not contain. So an unfinished
+    fit starts again from the beginning, and reaches the same end.
 
     Examples
     --------
@@ -287,7 +287,7 @@ def posterior_of_groups(
     shard: LabelShard,
     weighed: tuple[Posterior, Any, Int[np.ndarray, " workers"]],
 ) -> Float64[np.ndarray, "tasks classes"]:
-    """Return what a posterior, with its belief, is of a shard in which every group votes once."""
+    """Return the result of a posterior function and belief on a shard in which every group votes once."""
     posterior, belief, groups = weighed
     return posterior(shard.merge_workers(groups), belief)
 
@@ -320,9 +320,9 @@ def _fit(
     coins: int | None = None,
     begin: Begin | None = None,
 ) -> EMFit:
-    """Run EM over the shards of an engine, from its start or from where an earlier run stood.
+    """Run EM over the shards of an engine, from its start or from the state of an earlier run.
 
-    A model with coins says by `begin` what it begins with if there is a start.
+    A model with coins has `begin`, which returns its first counts if there is a start.
     """
     check_em(max_iter, tol, None)
     if begun is not None and (begun.converged or begun.n_iter >= max_iter):
@@ -344,7 +344,7 @@ def _passes(shard: LabelShard, use_gold: bool, coins: int | None = None) -> Tabl
 
 
 def _passes_with(shard: LabelShard, use_gold: bool, table: Table) -> TablePasses:
-    """Return the passes that a table is for."""
+    """Return the passes that fit the shape of a table."""
     square = table.shape[1:] == (shard.n_classes, shard.n_classes)
     return _passes(shard, use_gold, None if square else table.shape[1] // 2)
 
@@ -354,12 +354,12 @@ def _n_classes(shard: LabelShard, _: object) -> int:
 
 
 def _vote(shard: LabelShard, asked: tuple[bool, int | None]) -> Sums:
-    """Return what a shard adds to the counts that EM begins with."""
+    """Return a shard's addition to the counts at the start of EM."""
     return _passes(shard, *asked).vote()
 
 
 def _e_step(shard: LabelShard, belief: ShardBelief) -> Sums:
-    """Return what a shard adds to an iteration."""
+    """Return a shard's addition to an iteration's sums."""
     prior, table, use_gold = belief
     return _passes_with(shard, use_gold, table).e_step(prior, table)
 
@@ -372,9 +372,9 @@ def class_sums(
     Parameters
     ----------
     engine
-        It works on the shards of the labels that make the consensus.
+        Engine that works on the shards of the labels behind the consensus.
     group
-        Returns the group codes of a shard's tasks; importable by name, like `posterior`.
+        Function that returns the group codes of a shard's tasks; importable by name, like `posterior`.
     n_groups
         Number of groups; one without tasks has counts of 0.
     posterior, belief
@@ -382,8 +382,8 @@ def class_sums(
 
     Notes
     -----
-    **Guarantees.** The counts are those of the whole table's consensus: sums of integers, equal on
-    any engine and for any cut into shards.
+    **Guarantees.** The counts are those of the whole table's consensus: sums of integers, equal on any
+    engine and for any division into shards.
 
     Examples
     --------
@@ -402,7 +402,7 @@ def class_sums(
 
 
 def _about_groups(shard: LabelShard, parameters: tuple[int, Groups, Posterior, Any]) -> Sums:
-    """Return what a shard adds to the counts of :func:`class_sums`."""
+    """Return a shard's addition to the counts of :func:`class_sums`."""
     n_groups, group, posterior, belief = parameters
     consensus, _ = decide(posterior(shard, belief))
     cell = group(shard).astype(np.int64) * shard.n_classes + consensus

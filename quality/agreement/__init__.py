@@ -1,10 +1,9 @@
-"""How far labels agree beyond chance: Krippendorff's alpha, kappas, AC1; people against models.
+"""Agreement of labels beyond chance: Krippendorff's alpha, kappas, AC1; people against models.
 
 :func:`alpha_interval` gives Krippendorff's alpha with Hughes' jackknife interval, for nominal, ordinal and
-interval labels; :func:`alpha_by_class` and :func:`alpha_by_group` say where workers disagree.
-:func:`fleiss_kappa` and :func:`gwet_ac1` are other corrections for chance, :func:`pair_kappas` has
-Cohen's kappa and AC1 of every pair of workers, and :func:`alt_test` asks whether a model may stand in for
-people.
+interval labels; :func:`alpha_by_class` and :func:`alpha_by_group` show where workers disagree.
+:func:`fleiss_kappa` and :func:`gwet_ac1` are other corrections for chance. :func:`pair_kappas` returns
+Cohen's kappa and AC1 of every pair of workers. :func:`alt_test` tests whether a model may replace people.
 
 >>> from quality import encode
 >>> labels = encode(["ann", "bob"] * 8, list("aabbccddeeffgghh"), list("xxyyxyxxyyxxyyyx"))

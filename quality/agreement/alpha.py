@@ -1,8 +1,7 @@
 """Krippendorff's alpha with Hughes' jackknife interval, in one pass over the labels.
 
-The pairs of labels that involve a task, and how far apart they are, follow from a few sums of the task
-and of the whole table. So alpha without each task in turn, which the jackknife needs, costs no more than
-alpha itself.
+The pairs of labels that involve a task, and their distances, follow from a few sums of the task and of the
+whole table. So alpha without each task in turn, for the jackknife, costs no more than alpha itself.
 
 >>> from quality import encode
 >>> labels = encode(["ann", "bob"] * 8, np.repeat(np.arange(8), 2), list("xxyyxyxxyyxxyyyx"))
@@ -34,7 +33,7 @@ __all__ = [
 ]
 
 
-ROUNDING = 1e-14  # of a task's squares: less than this may be the difference of equal ones
+ROUNDING = 1e-14  # relative to a task's squares: a smaller difference may come from equal labels
 
 
 @check_arguments
@@ -47,19 +46,18 @@ def alpha_interval(
 ) -> Alpha:
     """Return Krippendorff's alpha and Hughes' jackknife interval for it.
 
-    Alpha is one minus observed over expected disagreement: 1 is full agreement, 0 what chance gives.
+    Alpha is one minus observed over expected disagreement: 1 is full agreement, 0 the agreement of chance.
 
     Parameters
     ----------
     labels
         The crowd's labels; tasks may differ in their number of labels.
     metric
-        ``"nominal"``: two labels differ or do not. ``"ordinal"``: they are apart by the labels ranked
-        between them.
-        ``"interval"``: by the square of the difference of their numbers.
+        ``"nominal"``: two labels differ or do not. ``"ordinal"``: their distance is the number of labels
+        ranked between them. ``"interval"``: it is the squared difference of their numbers.
     values
-        A number for each class: the labels' numbers, or for ``"ordinal"`` what orders the classes.
-        Without it the classes are ordered as they are coded; ``"interval"`` needs it.
+        A number for each class: the labels' numbers, or for ``"ordinal"`` numbers that order the classes.
+        Without it the classes are in the order of their codes; ``"interval"`` needs it.
     level
         Confidence level, in (0, 1).
 
@@ -70,16 +68,16 @@ def alpha_interval(
 
     Notes
     -----
-    **Guarantees.** For nominal labels the value is :func:`~quality.krippendorff_alpha`. Value and
-    interval do not depend on the order of tasks, workers and, if nominal, classes. An ordinal metric of
-    two classes is the nominal one. Numbers may be shifted and scaled.
+    **Guarantees.** For nominal labels the value is :func:`~quality.krippendorff_alpha`. Value and interval
+    do not depend on the order of tasks, of workers and, if nominal, of classes. An ordinal metric of two
+    classes is the nominal one. Shifting and scaling the numbers changes nothing.
 
-    **Interval.** With eta = log(MSA / MSE) of the one-way analysis of variance that alpha generalises,
-    and its jackknife over the tasks, the interval is eta plus and minus t standard errors, turned into
-    alpha. The metric is held fixed when a task is left out. It covers the alpha of the population that
-    the tasks were drawn from, with the workers held fixed. Where hardly any tasks show a disagreement
-    it covers too little: of 30 tasks with two labels, at an alpha of .94, two thirds of the tables have no
-    interval, and those of 95 % of the others cover some 88 %.
+    **Interval.** Let eta = log(MSA / MSE) of the one-way analysis of variance that alpha generalises. The
+    interval is the jackknife of eta over the tasks, plus and minus t standard errors, transformed to alpha.
+    The metric is held fixed when a task is left out. It covers the alpha of the population that the tasks
+    were drawn from, with the workers held fixed. If hardly any tasks show a disagreement it covers too
+    little: of 30 tasks with two labels, at an alpha of .94, two thirds of the tables have no interval, and
+    those of 95 % of the others cover some 88 %.
 
     **Cost.** Linear in the labels, for every metric.
 
@@ -106,16 +104,16 @@ def alpha_interval(
 def alpha_by_class(
     labels: CrowdLabels, codes: Int[np.ndarray, " some"] | None = None, *, level: float = 0.95
 ) -> tuple[Alpha, ...]:
-    """Return alpha of each class against all others, in the order of the classes, or of these codes.
+    """Return alpha of each class against all others, in the order of the classes, or of `codes`.
 
-    A class with a low alpha is one that workers do not tell from the others.
+    A class with a low alpha is one that workers do not separate from the others.
 
     Parameters
     ----------
     labels
         The crowd's labels.
     codes
-        The classes to ask about; all of them if None.
+        The classes to compute it for; all of them if None.
     level
         Confidence level of the intervals, in (0, 1).
 
@@ -126,10 +124,10 @@ def alpha_by_class(
 
     Notes
     -----
-    **Guarantees.** With two classes both are the alpha of the whole.
+    **Guarantees.** With two classes both alphas are the alpha of the whole table.
 
-    **Cost.** Sorting of the labels; for every class, its own labels and the different numbers of labels
-    that tasks have.
+    **Cost.** One sort of the labels; for every class, its own labels and the distinct numbers of labels of
+    tasks.
 
     Examples
     --------
@@ -157,9 +155,9 @@ def alpha_by_class(
 def _kinds_of_tasks(
     labels: CrowdLabels,
 ) -> tuple[Int64[np.ndarray, "kinds 4"], tuple[np.ndarray, np.ndarray]]:
-    """Return class, labels, labels of the class, and tasks like that, for tasks that have labels of a class.
+    """Return class, labels, labels of the class, and number of such tasks, for tasks with labels of a class.
 
-    Besides, the different numbers of labels that tasks have, and how many tasks have each.
+    Also the distinct numbers of labels of tasks, and the number of tasks with each.
     """
     n_labels = np.diff(labels.task_start)
     cell, count = np.unique(
@@ -180,7 +178,7 @@ def _alpha_of_class(
     n_tasks: Int64[np.ndarray, " numbers"],
     level: float,
 ) -> Alpha:
-    """Return alpha of a class against all others, from what :func:`_kinds_of_tasks` returns."""
+    """Return alpha of a class against all others, from the result of :func:`_kinds_of_tasks`."""
     n_with, mine, times = kinds.T.astype(np.float64)
     without = n_tasks - np.bincount(np.searchsorted(n_labels, n_with), times, len(n_labels))
     n = np.concatenate([n_with, n_labels.astype(np.float64)])
@@ -188,7 +186,7 @@ def _alpha_of_class(
     times = np.concatenate([times, without])
     n, mine, times = (column[times > 0] for column in (n, mine, times))
     rest = n - mine
-    # labels of the class and of others, of all tasks and of those with two labels or more
+    # labels of the class and of others, on all tasks and on those with two labels or more
     given, others, paired, apart = (
         float((times * column)[n > least].sum()) for least in (0, 1) for column in (mine, rest)
     )
@@ -206,7 +204,7 @@ def alpha_by_group(
     values: Sequence[float | int] | np.ndarray | None = None,
     level: float = 0.95,
 ) -> tuple[Alpha, ...]:
-    """Return alpha of each group of tasks, as if there were no others.
+    """Return alpha of each group of tasks, as if there were no other tasks.
 
     Parameters
     ----------
@@ -222,7 +220,7 @@ def alpha_by_group(
     Raises
     ------
     ValueError
-        If `group` is not one such code per task, or as :func:`alpha_interval`.
+        If `group` is not one such code per task, or as for :func:`alpha_interval`.
 
     Notes
     -----
@@ -257,14 +255,14 @@ def alpha_by_group(
 def alpha_by_shards(
     engine: Engine, metric: Literal["nominal", "ordinal"] = "nominal", *, level: float = 0.95
 ) -> Alpha:
-    """Return what :func:`alpha_interval` returns, of labels that are in shards.
+    """Return the result of :func:`alpha_interval` for labels in shards.
 
     Parameters
     ----------
     engine
         The labels in shards.
     metric
-        As for :func:`alpha_interval`; grades are in the order of their codes.
+        As for :func:`alpha_interval`; ordinal classes are in the order of their codes.
     level
         Confidence level, in (0, 1).
 
@@ -277,7 +275,7 @@ def alpha_by_shards(
     -----
     **Guarantees.** Equal, to the bit, to :func:`alpha_interval` of the whole table.
 
-    **Cost.** Two passes over the shards; four numbers a task, not its labels, come together.
+    **Cost.** Two passes over the shards; four numbers a task are collected, not its labels.
 
     Examples
     --------
@@ -298,7 +296,7 @@ def alpha_by_shards(
 
 
 def _given_in_shard(shard: LabelShard, _: object) -> Sums:
-    """How often each class was given, and on tasks that have two labels."""
+    """Return how often each class was given, on all tasks and on tasks with two labels or more."""
     n = np.diff(shard.task_start)
     return _given(shard, np.flatnonzero(n)), _given(shard, np.flatnonzero(n > 1))
 
@@ -319,7 +317,7 @@ def check_level(level: float) -> None:
 def class_values(
     labels: CrowdLabels, metric: Metric, values: Sequence[float | int] | np.ndarray | None
 ) -> Float64[np.ndarray, " classes"]:
-    """Return the number of each class that the metric works on; raise ValueError if there is none."""
+    """Return the number of each class for the metric; raise ValueError if there is none."""
     if metric not in METRICS:
         raise ValueError(f"metric must be one of {', '.join(METRICS)}, got metric={metric!r}")
     if values is None:
@@ -329,7 +327,7 @@ def class_values(
     try:
         given = np.asarray(values)
         numbers = np.asarray([] if given.dtype.kind in "cmM" else given, dtype=np.float64)
-    except (ValueError, TypeError, OverflowError):  # lists in lists, texts, 10 ** 400
+    except (ValueError, TypeError, OverflowError):  # nested lists, texts, 10 ** 400
         numbers = np.empty(0)
     if numbers.shape != (labels.n_classes,) or not np.isfinite(numbers).all():
         raise ValueError(f"values must be {labels.n_classes} finite numbers, one for each class")
@@ -338,16 +336,16 @@ def class_values(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TaskSums:
-    """What each of some tasks adds to coefficients of agreement.
+    """Each task's part in coefficients of agreement.
 
     Parameters
     ----------
     n
-        Its labels.
+        Number of its labels.
     same
-        Ordered pairs of different labels of it that are equal.
+        Its ordered pairs of different labels that have the same class.
     weight, square
-        Its labels' weights added up, and their squares.
+        Sums of its labels' weights, and of their squares.
     """
 
     n: Float64[np.ndarray, " tasks"]
@@ -402,7 +400,7 @@ def _alpha(
     level: float,
     named: Metric | None = None,
 ) -> Alpha:
-    """Return alpha of some tasks, all of which have labels; `given` is :func:`_given_in_all` of them."""
+    """Return alpha of some tasks, all of which have labels; `given` is their :func:`_given_in_all`."""
     in_all, in_paired = given
     place = None if metric == "nominal" else _places(metric, numbers, in_paired)
     mine = sums_of_tasks(labels, tasks, in_all if place is None else place)
@@ -417,7 +415,7 @@ def _alpha_of_sums(
     level: float,
     metric: Metric,
 ) -> Alpha:
-    """Return alpha from each task's sums and how often each class was given, on all and on paired tasks."""
+    """Return alpha from each task's sums and each class's number of labels, on all and on paired tasks."""
     within, touching = _apart(mine, given, place)
     return alpha_of_distances(mine.n, within, touching, _spread(of_pairs, place), level, metric)
 
@@ -425,7 +423,7 @@ def _alpha_of_sums(
 def _given_in_all(
     labels: CrowdLabels, tasks: Int64[np.ndarray, " some"]
 ) -> tuple[Float64[np.ndarray, " classes"], Float64[np.ndarray, " classes"]]:
-    """Return how often each class was given to some tasks, and to those with two labels or more."""
+    """Return how often each class was given on some tasks, and on those of them with two labels or more."""
     paired = tasks[_n_labels(labels, tasks) > 1]
     return _given(labels, tasks), _given(labels, paired)
 
@@ -433,7 +431,7 @@ def _given_in_all(
 def _n_labels(
     labels: CrowdLabels | LabelShard, tasks: Int64[np.ndarray, " some"]
 ) -> Int64[np.ndarray, " some"]:
-    """Return the labels of some tasks; the others are not gone through, as groups may be many."""
+    """Return the labels of some tasks, without a pass over the others, as groups may be many."""
     found: np.ndarray = labels.task_start[tasks + 1] - labels.task_start[tasks]
     return found
 
@@ -455,10 +453,10 @@ def _places(
     numbers: Float64[np.ndarray, " classes"],
     given: Float64[np.ndarray, " classes"],
 ) -> Float64[np.ndarray, " classes"]:
-    """Return where each class lies, so that the squared difference is the distance of two labels.
+    """Return a position for each class, so that the squared difference is the distance of two labels.
 
-    For the ordinal metric that is the middle rank: two of them differ by the labels between two classes
-    and half of those of either.
+    For the ordinal metric it is the middle rank: two of these differ by the number of labels between two
+    classes and half the labels of both.
     """
     place = numbers
     if metric == "ordinal":
@@ -467,15 +465,15 @@ def _places(
         place = (np.cumsum(at) - at / 2)[order]
     # shift and scale change nothing in alpha, and keep digits in sums of squares
     _, power = np.frexp(np.abs(place).max(initial=0))
-    place = np.ldexp(place, -power)  # at most 1, whose sums do not overflow
+    place = np.ldexp(place, -power)  # at most 1, so that sums do not overflow
     place = place - given @ place / max(given.sum(), 1)
     far = float(np.abs(place[given > 0]).max(initial=0))  # a class that nobody gave may be farther
-    scaled: np.ndarray = place / max(far, 1e-9)  # what is smaller may be rounding
+    scaled: np.ndarray = place / max(far, 1e-9)  # smaller differences may be rounding
     return scaled
 
 
 def _spread(given: Float64[np.ndarray, " classes"], place: np.ndarray | None) -> float:
-    """Distances of all pairs of labels added up."""
+    """Return the sum of the distances of all pairs of labels."""
     total = given.sum()
     if place is None:
         return float((total**2 - (given**2).sum()) / 2)
@@ -485,7 +483,7 @@ def _spread(given: Float64[np.ndarray, " classes"], place: np.ndarray | None) ->
 def _apart(
     mine: TaskSums, given: Float64[np.ndarray, " classes"], place: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Distances added up over each task's own pairs, and over all pairs that one of its labels is in."""
+    """Return sums of distances over each task's own pairs, and over all pairs with one of its labels."""
     if place is None:
         within = (mine.n * (mine.n - 1) - mine.same) / 2
         across = mine.n * (given.sum() - mine.n) - (mine.weight - mine.same - mine.n)

@@ -1,6 +1,6 @@
-"""Krippendorff's alpha from distances that were added up, and Hughes' jackknife interval for it.
+"""Krippendorff's alpha from sums of distances, and Hughes' jackknife interval for it.
 
-What labels are, and how far two of them are apart, is settled before: here are numbers of tasks.
+The functions here take only numbers for each task: labels and their distances are settled before.
 
 >>> one = np.ones(4)
 >>> alpha_of_distances(2 * one, np.array([0.0, 1, 1, 0]), 7 * one, 16.0, 0.95, "nominal")
@@ -33,18 +33,18 @@ class Alpha:
     Parameters
     ----------
     value
-        Krippendorff's alpha, at most 1; NaN where it is not defined.
+        Krippendorff's alpha, at most 1; NaN if it is undefined.
     unbiased
         Hughes' estimate of the same quantity, less biased on few tasks; the interval surrounds it.
     lower, upper
-        The jackknife interval; NaN where it is not defined: fewer than three tasks, no disagreement, or
-        none once one task is left out.
+        The jackknife interval; NaN if it is undefined: for fewer than three tasks, or without disagreement
+        on all tasks or on all but one.
     level
         Its confidence level.
     metric
-        How far two labels are apart.
+        Metric of the distance of two labels.
     n_tasks, n_labels
-        Tasks with labels, and labels on tasks that have two.
+        Number of tasks with labels, and of labels on tasks with two or more.
     """
 
     value: float
@@ -72,22 +72,22 @@ def alpha_of_distances(
     metric: Metric | SetMetric,
     times: Float64[np.ndarray, " tasks"] | None = None,
 ) -> Alpha:
-    """Return alpha with its interval from distances that were added up, whatever the labels are.
+    """Return alpha with its interval from sums of distances, for any kind of labels.
 
     Parameters
     ----------
     n
-        Labels of each task, at least 1.
+        Number of labels of each task, at least 1.
     within
-        Distances added up over each task's own pairs of labels.
+        Sum of distances over each task's own pairs of labels.
     touching
-        The same over all pairs of which one label at least is the task's.
+        The same sum over all pairs with at least one of the task's labels.
     expected
-        The same over all pairs of labels on tasks that have two.
+        The same sum over all pairs of labels on tasks with two or more.
     level, metric
-        Of the interval, in (0, 1), and for the result.
+        Level of the interval, in (0, 1), and metric, for the result.
     times
-        How many tasks there are of each kind, where those that are alike stand once; one of each if None.
+        Number of tasks of each kind, if equal tasks are given once; one of each if None.
     """
     times = np.ones(len(n)) if times is None else times
     paired = n > 1
@@ -115,7 +115,7 @@ def _hughes(
         return undefined
     paired = np.where(n > 1, n, 0.0)
     n_paired, n_wrong = (times * paired).sum(), (times * error).sum()
-    # a pair across two tasks is counted at both, one within a task once
+    # a pair across two tasks counts at both tasks, a pair within a task once
     within = error * np.maximum(n - 1, 0)
     all_pairs = ((times * touching).sum() + (times * within).sum()) / 2
     mean_n = (total - (times * n**2).sum() / total) / (a - 1)
@@ -155,7 +155,7 @@ def _log_ratio(
     size: Float64[np.ndarray, " left"],
     n_tasks: int,
 ) -> Float64[np.ndarray, " left"]:
-    """log(MSA / MSE) from distances of all pairs, error of all tasks, and the numbers of labels and tasks."""
+    """Return log(MSA / MSE) from all pairs' distances, all tasks' error, and numbers of labels and tasks."""
     mse = wrong / n_paired
     msa = (pairs / size - (size - n_tasks) * mse) / (n_tasks - 1)
     ratio: np.ndarray = np.log(msa / mse)

@@ -1,7 +1,7 @@
-"""The alternative annotator test of whether a model's labels may stand in for people's.
+"""The alternative annotator test of whether a model's labels may replace people's.
 
-Each person is left out in turn: who agrees better with the others on a task, she or the model? The model wins
-against her if it does so at least as often, but for a margin that its lower price is worth.
+Each person is left out in turn: does she or the model agree better with the others on a task? The model
+wins against her if it does so at least as often, up to a margin that its lower price is worth.
 
 >>> from quality import encode
 >>> task = np.repeat(np.arange(40), 4)
@@ -26,7 +26,7 @@ from quality.labels import CrowdLabels, NamedClasses, freeze_arrays, name_classe
 
 __all__ = ["AltTest", "alt_test"]
 
-LEVEL = 1e-9  # of the span of the numbers: distances closer than this are equal
+LEVEL = 1e-9  # relative to the span of the numbers: closer distances are equal
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -38,17 +38,17 @@ class AltTest:
     model
         Its worker code.
     person
-        Worker codes of the people it was compared with.
+        Worker codes of the people that it was compared with.
     n_tasks
-        Tasks on which each of them was compared.
+        Number of tasks on which each of them was compared.
     advantage
         Share of those tasks on which the model agrees with the others at least as well as she does.
     p_value
-        Of the hypothesis that she has the advantage by `epsilon` or more.
+        P value of the hypothesis that her advantage is `epsilon` or more.
     won
-        True where that is rejected, at the false discovery rate asked for.
+        True if that hypothesis is rejected, at the given false discovery rate.
     winning_rate
-        Share of the people it won against; NaN without people.
+        Share of the people against whom it won; NaN without people.
     advantage_probability
         Mean of `advantage`, by which models are compared; NaN without people.
     """
@@ -67,7 +67,7 @@ class AltTest:
 
     @property
     def passed(self) -> bool:
-        """Whether the model won against half of the people, or more."""
+        """Whether the model won against half of the people or more."""
         return self.winning_rate >= 0.5
 
     def __repr__(self) -> str:
@@ -97,13 +97,13 @@ def alt_test(
     is_model
         True for each worker that is a model.
     epsilon
-        How much worse the model may be, in probability, for its lower price: 0.1 against crowd workers,
-        0.15 against trained ones, 0.2 against experts; in [0, 1).
+        Loss of probability that the model's lower price is worth: 0.1 against crowd workers, 0.15 against
+        trained ones, 0.2 against experts; in [0, 1).
     values
         A number for each class, if labels are scores: agreement with the others is then the negative root
-        mean squared difference, else the share of equal labels.
+        mean squared difference, otherwise the share of equal labels.
     false_discovery_rate
-        Of Benjamini and Yekutieli's rule over the people, in (0, 1).
+        Rate for Benjamini and Yekutieli's rule over the people, in (0, 1).
     min_tasks
         People with fewer tasks in common with the model are left out: the t test needs about 30.
 
@@ -120,7 +120,8 @@ def alt_test(
 
     Notes
     -----
-    **Guarantees.** Other models do not change a model's result. Numbers may be shifted and scaled.
+    **Guarantees.** Other models do not change a model's result. Shifting and scaling the numbers changes
+    nothing.
 
     **Cost.** A search among the labels for every model; no table of tasks by classes is made.
 
@@ -162,7 +163,7 @@ def alt_test(
 
 
 def _centred(numbers: Float64[np.ndarray, " classes"]) -> Float64[np.ndarray, " classes"]:
-    """Return numbers from -1 to 1 that are apart as these are: far from 0 squares would lose the digits."""
+    """Return the numbers shifted and scaled to [-1, 1]: far from 0 their squares would lose digits."""
     low, high = numbers.min() / 2, numbers.max() / 2
     centred: np.ndarray = (numbers - (low + high)) / max(high - low, 1e-300)
     return centred
@@ -174,7 +175,7 @@ def _leads(
     answer: Int64[np.ndarray, " tasks"],
     numbers: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return who is left out and whether the model (1), she (-1) or neither (0) agrees better with others."""
+    """Return who is left out, and 1, -1 or 0 if the model, she or neither agrees better with the others."""
     n_people = np.diff(people.task_start)
     compared = ((n_people > 1) & (answer >= 0))[people.task]
     task, own, person = (
@@ -182,13 +183,13 @@ def _leads(
     )
     model = answer[task]
     if numbers is None:
-        votes = np.append(named.votes, 0.0)  # the last: of an answer that nobody gave
+        votes = np.append(named.votes, 0.0)  # the last entry: votes for a class that nobody gave
         its = votes[named.find(task, model)] - (model == own)
         return person, np.sign(its - (votes[named.entry[compared]] - 1))
     value = numbers[people.label]
     total = np.bincount(people.task, value, people.n_tasks)[task] - numbers[own]
     n = n_people[task] - 1
-    # squared distances to the others, hers less the model's, are a product
+    # squared distances to the others, hers minus the model's, are a product
     beside = n * (numbers[own] + numbers[model]) - 2 * total
     beside[np.abs(beside) <= LEVEL * n] = 0.0
     return person, np.sign(numbers[own] - numbers[model]) * np.sign(beside)
@@ -202,11 +203,11 @@ def _tested(
     false_discovery_rate: float,
     min_tasks: int,
 ) -> AltTest:
-    """Return the test of one model from who leads on each task, the person left out or the model."""
+    """Return the test of one model from the leader on each task: the person left out or the model."""
     n_all = np.bincount(person)
     who = np.flatnonzero(n_all >= min_tasks)
     n = n_all[who]
-    # she leads less often than the model: the mean of her indicator less the model's
+    # her lead is less frequent than the model's: the mean of her indicator minus the model's
     mean = -np.bincount(person, lead)[who] / n
     square = np.bincount(person, lead**2)[who] / n
     error = np.sqrt(np.maximum(square - mean**2, 0) / (n - 1))
@@ -222,7 +223,7 @@ def _tested(
 def _rejected(
     p_value: Float64[np.ndarray, " people"], false_discovery_rate: float
 ) -> Bool[np.ndarray, " people"]:
-    """Benjamini and Yekutieli's rule, which holds for any dependence."""
+    """Return the hypotheses that Benjamini and Yekutieli's rule rejects, for any dependence."""
     m, order = len(p_value), np.argsort(p_value, kind="stable")
     rank = np.arange(1, m + 1)
     below = np.flatnonzero(p_value[order] <= rank / m * false_discovery_rate / (1 / rank).sum())

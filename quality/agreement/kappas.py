@@ -19,7 +19,7 @@ from quality.labels import CrowdLabels
 
 __all__ = ["ChanceCorrected", "fleiss_kappa", "gwet_ac1"]
 
-SAME = 1e-12  # by which what tasks add may differ through rounding
+SAME = 1e-12  # differences of tasks' terms up to this may be rounding
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,12 @@ class ChanceCorrected:
     Parameters
     ----------
     value
-        (agreement - chance) / (1 - chance); NaN where it is not defined.
+        (agreement - chance) / (1 - chance); NaN if it is undefined.
     agreement, chance
-        Probability that two workers agree on a task, and the part of it put down to chance.
+        Probability that two workers agree on a task, and its part due to chance.
     standard_error, lower, upper
-        Gwet's standard error over the tasks, and the t interval within [-1, 1]; NaN where tasks do not
-        show it: fewer than two, or all alike, as when everybody always agrees.
+        Gwet's standard error over the tasks, and the t interval within [-1, 1]; NaN if tasks do not
+        determine it: fewer than two, or all alike, as under full agreement.
     level
         Confidence level of the interval.
     n_tasks
@@ -59,7 +59,7 @@ class ChanceCorrected:
 
 @check_arguments
 def fleiss_kappa(labels: CrowdLabels, *, level: float = 0.95) -> ChanceCorrected:
-    """Return Fleiss' kappa: chance is that two labels drawn from the classes' shares agree.
+    """Return Fleiss' kappa: chance is the agreement of two labels drawn from the classes' shares.
 
     Parameters
     ----------
@@ -93,14 +93,14 @@ def fleiss_kappa(labels: CrowdLabels, *, level: float = 0.95) -> ChanceCorrected
     0.467
     """
     share = _shares(labels)
-    # of one class the shares add up to 1 but for rounding, which would make kappa 1
+    # the shares of a single class add up to 1 only up to rounding, which would make kappa 1
     by_chance = 1.0 if np.count_nonzero(share) == 1 else float((share**2).sum())
     return _corrected(labels, by_chance, share, level)
 
 
 @check_arguments
 def gwet_ac1(labels: CrowdLabels, *, level: float = 0.95) -> ChanceCorrected:
-    """Return Gwet's AC1: like kappa, but it stays high where nearly all labels are of one class and agree.
+    """Return Gwet's AC1: like kappa, but it stays high if nearly all labels are of one class and agree.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def gwet_ac1(labels: CrowdLabels, *, level: float = 0.95) -> ChanceCorrected:
 
 
 def _shares(labels: CrowdLabels) -> Float64[np.ndarray, " classes"]:
-    """Share of each class, every task with labels counting the same."""
+    """Return the share of each class, with equal weight for every task with labels."""
     n_labels = np.diff(labels.task_start)
     weight = np.repeat(1 / np.maximum(n_labels, 1), n_labels)
     given = np.bincount(labels.label, weight, labels.n_classes)
@@ -152,7 +152,7 @@ def _shares(labels: CrowdLabels) -> Float64[np.ndarray, " classes"]:
 def _corrected(
     labels: CrowdLabels, by_chance: float, weight: Float64[np.ndarray, " classes"], level: float
 ) -> ChanceCorrected:
-    """Return the coefficient; the weights' mean over a task's labels is its part in the chance."""
+    """Return the coefficient; a task's part in the chance is the mean of the weights over its labels."""
     check_level(level)
     tasks = np.flatnonzero(np.diff(labels.task_start))
     mine = sums_of_tasks(labels, tasks, weight)
@@ -165,7 +165,7 @@ def _corrected(
     agree[paired] = mine.same[paired] / (mine.n[paired] * (mine.n[paired] - 1))
     agreement = float(agree.sum() / n_paired)
     value = (agreement - by_chance) / (1 - by_chance)
-    # Gwet's linearisation: what each task adds to the coefficient
+    # Gwet's linearisation: each task's term of the coefficient
     part = a / n_paired * np.where(paired, agree - by_chance, 0) / (1 - by_chance)
     part -= 2 * (1 - value) * (mine.weight / mine.n - by_chance) / (1 - by_chance)
     error = reach = math.nan

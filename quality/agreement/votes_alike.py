@@ -1,8 +1,8 @@
-"""How far a consensus rests on knowledge: whether votes are more alike than chance makes them.
+"""Evidence of knowledge behind a consensus: whether votes are more alike than by chance.
 
-A crowd that guesses has a consensus too, and models of it are sure of themselves. Its votes on one task
-are alike no more than votes on two, which labels show without gold: Krippendorff's alpha is the
-reliability of one vote, and by the formula of Spearman and Brown it gives that of all votes of a task.
+A crowd of guessers has a consensus too, and models of it are overconfident. Its votes on one task are no
+more alike than votes on two tasks, which labels show without gold. Krippendorff's alpha is the reliability
+of one vote; by the formula of Spearman and Brown it gives that of all votes of a task.
 
 >>> [round(reliability_of_votes(alpha, n_votes=5.0), 2) for alpha in (0.0, 0.04, 0.5)]
 [0.0, 0.17, 0.83]
@@ -17,13 +17,13 @@ from jaxtyping import Float64, Int16, Int64
 
 __all__ = ["alpha_of", "alpha_sums", "beyond_chance", "reliability_of_votes"]
 
-POWER = 2  # of the share of chance in the votes: families left out, and crowds of known skill
+POWER = 2  # power of the share of chance in the votes, chosen on families left out and crowds of known skill
 
 
 def alpha_sums(
     task_start: Int64[np.ndarray, " bounds"], label: Int16[np.ndarray, " labels"], n_classes: int
 ) -> tuple[Int64[np.ndarray, " classes"], Float64[np.ndarray, " 1"]]:
-    """Return what tasks add to alpha: labels of each class, and pairs apart, both where there are pairs.
+    """Return the sums of tasks for alpha: labels of each class, and unequal pairs, on tasks with pairs.
 
     The labels of task ``t`` are ``label[task_start[t]:task_start[t + 1]]``. No table of tasks by classes
     is made.
@@ -43,7 +43,7 @@ def alpha_sums(
 
 
 def alpha_of(by_class: Int64[np.ndarray, " classes"], apart: Float64[np.ndarray, " 1"]) -> float:
-    """Return the nominal alpha that the sums of all tasks amount to; NaN where it is not defined."""
+    """Return the nominal alpha from the sums of all tasks; NaN if it is undefined."""
     labels = by_class.astype(np.float64)
     total = labels.sum()
     expected = (total**2 - (labels**2).sum()) / max(total - 1, 1)
@@ -51,20 +51,20 @@ def alpha_of(by_class: Int64[np.ndarray, " classes"], apart: Float64[np.ndarray,
 
 
 def reliability_of_votes(alpha: float, n_votes: float) -> float:
-    """Return the share of a consensus' variance that is the tasks', by Spearman and Brown.
+    """Return the share of a consensus' variance that lies between tasks, by Spearman and Brown.
 
     Parameters
     ----------
     alpha
-        Krippendorff's alpha of the votes, at most 1. Below 0, which only chance or contrariness gives,
-        it counts as 0.
+        Krippendorff's alpha of the votes, at most 1. Negative values, from chance or from systematic
+        contradiction, count as 0.
     n_votes
-        Votes of a task, at least 1.
+        Number of votes of a task, at least 1.
 
     Returns
     -------
     float
-        In [0, 1]; `alpha` itself of one vote; NaN if alpha is.
+        In [0, 1]; for one vote `alpha` itself; NaN if alpha is.
 
     References
     ----------
@@ -78,21 +78,21 @@ def reliability_of_votes(alpha: float, n_votes: float) -> float:
 
 
 def beyond_chance(reliability: float) -> float:
-    """Return the weight of what is believed of a crowd that knows something; the rest is a guess's.
+    """Return the weight of the confidence for a crowd that knows something; a guess has the rest.
 
-    It is one minus the square of the share that chance has in the votes' mean. That is near 1 for public
-    crowds, of which it is .67 at least, and 0 where votes are alike as by chance.
+    It is one minus the square of the share of chance in the votes' mean. That is near 1 for public crowds,
+    at least .67, and 0 if votes are alike as by chance.
 
     Parameters
     ----------
     reliability
-        Of a task's votes, in [0, 1], as :func:`reliability_of_votes` has it; where it is NaN nothing is
-        known, and the weight 1.
+        Reliability of a task's votes, in [0, 1], from :func:`reliability_of_votes`; if it is NaN nothing is
+        known, and the weight is 1.
 
     Notes
     -----
-    **Limits.** Votes are alike too where workers copy each other or err together: groups must have one
-    vote. Of few tasks reliability is itself uncertain: alpha by about 1 / sqrt(pairs of votes).
+    **Limits.** Votes are also alike if workers copy each other or err together: groups must have one vote.
+    With few tasks reliability is itself uncertain: alpha by about 1 / sqrt(pairs of votes).
     """
     if math.isnan(reliability):
         return 1.0

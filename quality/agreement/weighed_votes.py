@@ -1,7 +1,7 @@
-"""Reliability of votes where a few know among many who guess: votes weighed by how alike a worker's are.
+"""Reliability of votes if a few know among many who guess: votes weighted by each worker's likeness.
 
-Each worker's weight is the likeness of her votes to others' on one half of the tasks, and it weighs her votes
-on the other half. The half that is judged takes no part in its own weights, so that guessers stay at chance.
+Each worker's weight is the likeness of her votes to others' on one half of the tasks, and it weighs her
+votes on the other half. No half takes part in its own weights, so that guessers stay at chance.
 
 >>> task, worker = np.repeat(np.arange(8), 3), np.tile(np.arange(3), 8)
 >>> label = np.where(worker < 2, task % 4 // 2, worker * task % 2).astype(np.int16)  # two agree, one guesses
@@ -23,9 +23,9 @@ __all__ = [
 ]  # fmt: skip
 
 HALVES = 2  # tasks of even and of odd codes
-PRIOR_PAIRS = 50.0  # of the crowd's mean, added to each worker's pairs of votes
-SHARPNESS = 2  # power of a worker's likeness that is her weight
-LEAST = 1e-9  # share of a task's weight that must stand beside its heaviest vote, to be a pair
+PRIOR_PAIRS = 50.0  # pairs of votes at the crowd's mean, added to each worker's own
+SHARPNESS = 2  # power of a worker's likeness in her weight
+LEAST = 1e-9  # minimum share of a task's weight beside its heaviest vote, for a pair
 
 
 def votes_like_others(
@@ -37,7 +37,7 @@ def votes_like_others(
 ) -> tuple[
     Int64[np.ndarray, "2 workers"], Int64[np.ndarray, "2 workers"], Int64[np.ndarray, "2 classes"]
 ]:
-    """Return, by half: pairs of votes of each worker's with another's, those alike, and labels in pairs.
+    """Return, by half: each worker's pairs of votes with another's, the equal ones, and her labels in pairs.
 
     Task codes are those of the whole table. No table of tasks by classes is made.
     """
@@ -65,8 +65,8 @@ def vote_weights(
 ) -> Float64[np.ndarray, "2 workers"]:
     """Return each worker's weight on each half, from the likeness of her votes on the other.
 
-    It is the square of that likeness beyond chance, drawn to the crowd's; nobody's weight is known, and all
-    are 0, on a half whose other has no pairs of votes or one class alone.
+    It is the square of that likeness beyond chance, shrunk to the crowd's. On a half whose other half has
+    no pairs of votes or one class alone, all weights are 0.
     """
     found = np.zeros(pairs.shape)
     for half in range(HALVES):
@@ -83,22 +83,22 @@ def vote_weights(
 
 
 class WeighedSums(NamedTuple):
-    """What weighed votes add to their likeness, by half of the tasks; sums over tasks.
+    """Sums over tasks for the likeness of weighted votes, by half of the tasks.
 
     Parameters
     ----------
     apart
-        Weight of pairs apart, over the weight that a vote of the task has beside it.
+        Weight of unequal pairs, over the weight of the task's other votes beside each vote.
     by_class
         Weight of the votes of each class, on tasks with pairs.
     squares
-        Squared weights of these.
+        Squared weights of these votes.
     pairs, pair_squares
-        Weight of the pairs of votes of a task, each counted twice, and of its square.
+        Weight of the pairs of votes of a task, each counted twice, and its square.
     n_votes
-        Votes of equal weight that each task's are worth, (sum of weights)² / sum of squares.
+        Effective number of votes of each task, (sum of weights)² / sum of squares.
     n_tasks
-        Tasks with votes.
+        Number of tasks with votes.
     """
 
     apart: Float64[np.ndarray, " 2"]
@@ -117,7 +117,7 @@ def weighed_sums(
     weights: Float64[np.ndarray, "2 workers"],
     n_classes: int,
 ) -> WeighedSums:
-    """Return what these tasks add to the likeness of weighed votes; task codes are the whole table's."""
+    """Return these tasks' sums for the likeness of weighted votes; task codes are the whole table's."""
     low = _first(task)
     half, row = task % HALVES, task - low
     weight = weights[half, worker]
@@ -145,9 +145,10 @@ def weighed_sums(
 
 
 def weighed_reliability(sums: WeighedSums) -> float:
-    """Return the reliability of a task's weighed votes, by what is sure of their alpha.
+    """Return the reliability of a task's weighted votes, by a lower bound on their alpha.
 
-    That is the mean of the halves' less one standard error, as chance makes it; NaN where neither has one.
+    The bound is the mean of the halves' alphas minus one standard error under chance; NaN if neither has
+    one.
     """
     alphas, variances, worths = [], [], []
     for apart, by_class, squares, pairs, pair_squares, n_votes, n_tasks in zip(*sums, strict=True):
@@ -166,14 +167,14 @@ def weighed_reliability(sums: WeighedSums) -> float:
 
 
 def _first(task: Int[np.ndarray, " labels"]) -> int:
-    """Return the least task code, from which a shard's tasks are counted; 0 without labels."""
+    """Return the smallest task code, from which a shard's tasks are counted; 0 without labels."""
     return int(task.min()) if len(task) else 0
 
 
 def _cells(
     task: Int[np.ndarray, " labels"], label: Int16[np.ndarray, " labels"], n_classes: int
 ) -> tuple[Int64[np.ndarray, " labels"], Int64[np.ndarray, " cells"], Int64[np.ndarray, " cells"]]:
-    """Return labels in the order of task and class, where each task's class begins, and its votes."""
+    """Return labels in the order of task and class, the start of each task's class, and its votes."""
     cell = task.astype(np.int64) * n_classes + label
     order = np.argsort(cell, kind="stable")
     first = np.flatnonzero(np.diff(cell[order], prepend=-1))

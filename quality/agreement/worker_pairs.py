@@ -29,13 +29,13 @@ class PairKappas:
     pair
         The two worker codes, the lower first.
     n_common, n_agreed
-        Tasks that both labelled, and those on which they agree.
+        Number of tasks that both labelled, and of those on which they agree.
     kappa
-        Cohen's kappa on those tasks; NaN where both gave one class throughout.
+        Cohen's kappa on those tasks; NaN if both gave one class throughout.
     ac1
         Gwet's AC1 on those tasks; NaN with one class.
     light
-        Light's kappa: the mean of `kappa` over pairs for whom it is defined; NaN without.
+        Light's kappa: the mean of `kappa` over pairs with a defined one; NaN if there are none.
     """
 
     pair: Int32[np.ndarray, "pairs 2"]
@@ -54,7 +54,7 @@ class PairKappas:
 
 @check_arguments
 def pair_kappas(labels: CrowdLabels, *, min_common: int = 1) -> PairKappas:
-    """Measure how far each two workers agree beyond chance, on the tasks that both labelled.
+    """Measure how far every two workers agree beyond chance, on the tasks that both labelled.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def pair_kappas(labels: CrowdLabels, *, min_common: int = 1) -> PairKappas:
     -----
     **Guarantees.** The values do not depend on the order of tasks and classes.
 
-    **Cost.** Sorting of the pairs of labels of one task: for m labels a task, m (m - 1) / 2. Memory grows
+    **Cost.** One sort of the pairs of labels of one task: for m labels a task, m (m - 1) / 2. Memory grows
     with these, and not with the classes.
 
     References
@@ -121,7 +121,7 @@ def pair_kappas(labels: CrowdLabels, *, min_common: int = 1) -> PairKappas:
 
 
 def _beyond(agreed: np.ndarray, by_chance: np.ndarray) -> Float64[np.ndarray, " pairs"]:
-    """Agreement beyond chance; NaN where chance alone agrees always."""
+    """Return agreement beyond chance; NaN if chance alone always agrees."""
     found = np.full(len(agreed), np.nan)
     np.divide(agreed - by_chance, 1 - by_chance, out=found, where=by_chance < 1)
     return found

@@ -1,8 +1,8 @@
 """Comparisons: which of two items is better, by workers who may err, lean to a side, or call a tie.
 
-:func:`encode_comparisons` checks and codes a table of comparisons. :func:`bradley_terry` ranks items as
-if all workers were alike; :func:`crowd_bradley_terry` learns how each of them judges.
-:func:`rank_intervals` says which ranks an item may have, :func:`next_pairs` what to compare next.
+:func:`encode_comparisons` checks and codes a table of comparisons. :func:`bradley_terry` ranks items as if
+all workers were alike; :func:`crowd_bradley_terry` also estimates how each of them judges.
+:func:`rank_intervals` returns the ranks an item may have, :func:`next_pairs` the pairs to compare next.
 
 >>> import numpy as np
 >>> table = encode_comparisons(["ann", "bob", "cy"], ["a", "b", "a"], ["b", "c", "c"], ["a", "b", "a"])

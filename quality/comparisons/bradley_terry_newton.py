@@ -21,15 +21,15 @@ from quality.labels import freeze_arrays
 
 __all__ = ["BradleyTerry", "Climbed", "Rows", "bradley_terry", "climb_scores", "rows_of"]
 
-MAX_ITEMS = 5_000  # the information has their square
+MAX_ITEMS = 5_000  # memory for the information grows with their square
 HALVINGS = 30
-MOST_SD = 1e6  # of a prior that still settles the level of the scores, beside rounding
-NEVER = -1e300  # log weight of a tie where there are none
+MOST_SD = 1e6  # of a prior; a wider one no longer fixes the level of the scores, beside rounding
+NEVER = -1e300  # log weight of a tie in a model without ties
 Ties: TypeAlias = Literal["davidson", "half", "drop"]
 
 
 class Rows(NamedTuple):
-    """Comparisons as the passes read them."""
+    """Comparisons in the form that the passes read."""
 
     worker: np.ndarray
     left: np.ndarray
@@ -39,7 +39,7 @@ class Rows(NamedTuple):
 
 
 class Climbed(NamedTuple):
-    """What :func:`climb_scores` returns."""
+    """Result of :func:`climb_scores`."""
 
     score: np.ndarray
     information: np.ndarray
@@ -58,11 +58,11 @@ class BradleyTerry:
     score
         Log strength of each item; the scores add up to 0.
     covariance
-        Of the scores, from the information of the model; the tie parameter is not known either.
+        Covariance of the scores, from the information of the model, with the tie parameter unknown too.
     tie
-        Log of Davidson's tie parameter; minus infinity where ties do not occur or do not count.
+        Log of Davidson's tie parameter; minus infinity if ties do not occur or do not count.
     log_likelihood
-        Of the comparisons, in nats.
+        Log-likelihood of the comparisons, in nats.
     n_iter, converged
         Newton steps, and whether the scores had settled by then.
     """
@@ -102,30 +102,30 @@ def bradley_terry(
     Parameters
     ----------
     comparisons
-        Who preferred what.
+        Items compared, and the outcomes.
     ties
-        ``davidson`` gives ties a parameter of their own, ``half`` counts a tie as half a win of each
-        item, ``drop`` leaves ties out.
+        ``davidson`` gives ties their own parameter, ``half`` counts a tie as half a win for each item,
+        ``drop`` leaves ties out.
     prior_sd
         Standard deviation of a normal prior of the scores, in [1e-6, 1e6]; None for maximum likelihood.
     groups
         A group for each worker; a group has one vote on a question.
     max_iter, tol
-        Stop after so many Newton steps, or once no score moves by more than `tol`.
+        Stop after this many Newton steps, or once no score moves by more than `tol`.
 
     Raises
     ------
     ValueError
-        If there are more than 5,000 items, no comparison or no step, or `prior_sd` is out of its range; or
-        without a prior, if some items never lost to, or never won against, the others, or ties have a
-        parameter and wins run one way: their scores have no finite estimate.
+        If there are more than 5,000 items, no comparison or no step, or `prior_sd` is out of its range.
+        Without a prior also if some items never lost to, or never won against, the others, or if ties have
+        a parameter and no cycle has more wins than ties: then the scores have no finite estimate.
 
     Notes
     -----
     **Guarantees.** At maximum likelihood each item's expected wins equal its wins.
 
-    **Cost.** A pass over the comparisons and the solution of items x items equations per step. Before them,
-    where no wins lead round a circle, as many passes over compared pairs as items at most.
+    **Cost.** A pass over the comparisons and the solution of items x items equations per step. If wins form
+    no cycle, first at most as many passes over compared pairs as there are items.
 
     References
     ----------
@@ -169,7 +169,7 @@ def bradley_terry(
 
 
 def rows_of(comparisons: Comparisons, groups: Int[np.ndarray, " workers"] | None) -> Rows:
-    """Return the comparisons as the passes read them; ValueError for more items than can be solved for."""
+    """Return the comparisons in the passes' form; raise ValueError for more items than can be solved for."""
     if len(comparisons.items) > MAX_ITEMS:
         raise ValueError(
             f"there must be at most {MAX_ITEMS:,} items, since the information has their square; got "
@@ -192,8 +192,8 @@ def climb_scores(
 ) -> Climbed:
     """Take a Newton step up the log posterior, halved until it rises.
 
-    Returns the new scores, and at the old ones the information with the prior's, its inverse, and the
-    log-likelihood.
+    Returns the new scores, and at the old scores the information including the prior's, its inverse, and
+    the log-likelihood.
     """
     gradient, information = np.zeros(len(score)), np.zeros((len(score), len(score)))
     likelihood = score_pass(*rows, score, judge, gradient, information)
@@ -218,8 +218,8 @@ def _risen(
     step: Float64[np.ndarray, " items"],
     height: float,
 ) -> Float64[np.ndarray, " items"]:
-    """Return the scores after the step, halved until the log posterior is no lower; a small one is taken."""
-    if np.abs(step).max(initial=0.0) < 0.5:  # concave and near: Newton's step rises
+    """Return the scores after a small step, or one halved until the log posterior does not fall."""
+    if np.abs(step).max(initial=0.0) < 0.5:  # concave and near the maximum: Newton's step rises
         return np.asarray(score + step)
     for _ in range(HALVINGS):
         tried = score + step
@@ -234,7 +234,7 @@ def _risen(
 def _inverse(
     information: Float64[np.ndarray, "items items"], precision: float
 ) -> Float64[np.ndarray, "items items"]:
-    """Return the inverse; without a prior that of scores which add up to 0."""
+    """Return the inverse; without a prior, the inverse for scores that add up to 0."""
     if precision:
         found = np.linalg.inv(information)
     else:
@@ -246,7 +246,7 @@ def _inverse(
 def _tie_step(
     rows: Rows, score: Float64[np.ndarray, " items"], judge: Float64[np.ndarray, "workers 3"]
 ) -> float:
-    """Return the Newton step of the one log tie parameter that all workers share."""
+    """Return the Newton step of the log tie parameter that all workers share."""
     slope, information = _about_tie(rows, score, judge)
     return float(np.clip(slope / information, -1, 1))
 
@@ -267,10 +267,10 @@ def _with_tie_unknown(
     information: Float64[np.ndarray, "items items"],
     precision: float,
 ) -> Float64[np.ndarray, "items items"]:
-    """Return the inverse of the scores' information less what not knowing the tie parameter costs."""
+    """Return the inverse of the scores' information minus the loss from the unknown tie parameter."""
     root, left = np.zeros((1, 3, 3)), information.copy()
     root[0, 2, 2] = _about_tie(rows, score, judge)[1] ** -0.5
-    everybody = np.array([0, len(rows.worker)])  # all workers are one, as they judge alike
+    everybody = np.array([0, len(rows.worker)])  # all workers count as one, as they judge alike
     sides = rows.left, rows.right, rows.weight
     marginal_information(everybody, *sides, score, judge[:1], root, left)
     return _inverse(left, precision)
@@ -305,8 +305,8 @@ def _halved(rows: Rows) -> Rows:
 
 
 def _check_linked(rows: Rows, items: Shaped[np.ndarray, " items"]) -> None:
-    """Refuse items whose scores have no finite estimate."""
-    # SciPy's graphs bring its solvers of sparse systems: not for runs without comparisons
+    """Raise ValueError for items whose scores have no finite estimate."""
+    # imported here: SciPy's graphs load its sparse solvers, which runs without comparisons do not need
     from scipy.sparse.csgraph import connected_components
 
     ties = rows.outcome == TIE
@@ -334,16 +334,16 @@ def _ties_run_away(
     ties: Bool[np.ndarray, " rows"],
     n_items: int,
 ) -> bool:
-    """Return whether scores and the tie parameter can rise together for ever.
+    """Return whether scores and the tie parameter can rise together without bound.
 
-    They can along scores of which a winner's is at least 1 above the loser's and those of a tie at most 1
-    apart. There are such scores unless the bounds contradict each other round a circle: one with more wins
-    than ties, as a win forward has length -1 and a tie either way length 1. Bellman and Ford's method lowers
-    scores until all bounds hold, or until what lowered them is such a circle.
+    They can along scores of which a winner's is at least 1 above the loser's, and those of a tie are at
+    most 1 apart. Such scores exist unless the bounds contradict each other in a cycle with more wins than
+    ties: a win forward has length -1 and a tie in either direction length 1. Bellman and Ford's method
+    lowers scores until all bounds hold, or until it finds such a cycle.
     """
     start = np.concatenate([won[~ties], won[ties], lost[ties]]).astype(np.int64)
     end = np.concatenate([lost[~ties], lost[ties], won[ties]]).astype(np.int64)
-    # of several ways from one item to another a win, which comes first, is the shortest
+    # of several edges between two items a win, which comes first, is the shortest
     way, place = np.unique(end * n_items + start, return_index=True)
     length = np.where(place < np.count_nonzero(~ties), -1, 1)
     end, start = np.divmod(way, n_items)
@@ -364,5 +364,5 @@ def _ties_run_away(
             root = root[root]
         if (
             lowered_by[root] != root
-        ).any():  # nobody lowered the first of a chain; a circle has no first
+        ).any():  # the first of a chain was not lowered; a cycle has no first
             return False

@@ -37,12 +37,12 @@ class Comparisons:
     Parameters
     ----------
     worker, left, right
-        One row per comparison: who compared, and the codes of the items shown left and right.
+        One row per comparison: the worker, and the codes of the items shown left and right.
     outcome
-        0 where the left item was preferred, 1 where the right one was, 2 for a tie.
+        0 if the left item was preferred, 1 if the right one was, 2 for a tie.
     question
-        Code of what the items were compared on (a prompt, an image) together with the pair
-        of items, whichever stood left: rows of one question are answers to the same thing.
+        Code of the subject of the comparison (a prompt, an image) together with the pair of items, in
+        either order: rows of one question are answers to the same thing.
     workers, items
         Vocabularies in increasing order; a code need not occur.
     worker_start
@@ -70,7 +70,7 @@ class Comparisons:
 
     @property
     def n_ties(self) -> int:
-        """The number of comparisons that ended in a tie."""
+        """Number of comparisons that ended in a tie."""
         return int(np.count_nonzero(self.outcome == TIE))
 
     def take(self, rows: Int[np.ndarray, " taken"]) -> "Comparisons":
@@ -102,9 +102,9 @@ class Comparisons:
     def as_labels(self) -> CrowdLabels:
         """Return the comparisons as labels: a question is a task, its classes are first, second, tie.
 
-        The first item is the one whose name sorts first. What works on labels then works on
-        comparisons: agreement, :func:`~quality.dependent_groups`, penalties. A worker who answered a
-        question several times counts once, with her first row.
+        The first item is the one whose name sorts first. Functions of labels then apply to comparisons:
+        agreement, :func:`~quality.dependent_groups`, penalties. A worker who answered a question several
+        times counts once, with her first row.
         """
         questions, task = np.unique(self.question, return_inverse=True)
         flipped = (self.left > self.right) & (self.outcome != TIE)
@@ -124,13 +124,13 @@ class Comparisons:
     ) -> Float64[np.ndarray, " comparisons"]:
         """Return each row's weight: one over the answers of its group to its question, 1 without a group.
 
-        Who answers a question several times on her own counts as often.
+        A worker in no group who answers a question several times counts each time.
 
         Parameters
         ----------
         groups
-            A group for each worker, -1 for one who answers on her own, as
-            :func:`~quality.dependent_groups` finds them; None if all do.
+            A group for each worker, -1 for a worker in no group, as :func:`~quality.dependent_groups` finds
+            them; None if there are no groups.
 
         Raises
         ------
@@ -160,13 +160,13 @@ def encode_comparisons(
     Parameters
     ----------
     worker, left, right
-        Columns of names (texts or integers): who compared, and which items she saw left and right.
+        Columns of names (texts or integers): the worker, and the items she saw left and right.
     winner
         ``left``, ``right`` or ``tie`` in every row; or in every row the name of the preferred item,
         or ``tie``.
     question
-        What the items were compared on, such as a prompt; without it all comparisons of two items
-        are about one question.
+        Subject of each comparison, such as a prompt; without it all comparisons of two items are about one
+        question.
 
     Raises
     ------
@@ -185,7 +185,7 @@ def encode_comparisons(
     if not len(left) == len(right) == len(winners):
         lengths = [len(left), len(right), len(winners)]
         raise LabelError(f"left, right, winner must be equally long, got {lengths}", column="left")
-    # each side alone first: a fault is named by its own column and row
+    # each side alone first: an error names its own column and row
     asked = {"worker": worker, "left": left, "right": right, "item": [*left, *right]}
     if question is not None:
         asked["question"] = question
@@ -231,14 +231,14 @@ def _text(value: Any) -> str:
 
 
 def _outcomes(left: list[Any], right: list[Any], winners: list[str]) -> Int8[np.ndarray, " rows"]:
-    """Return which side each winner names; sides if all rows name sides, else items or a tie."""
+    """Return which side each winner names: all rows name sides, or all name items or a tie."""
     if set(winners) <= SIDES.keys():
         return np.array([SIDES[one] for one in winners], dtype=np.int8)
     found = np.empty(len(winners), dtype=np.int8)
     for row, one in enumerate(winners):
         names = {_text(left[row]): LEFT, _text(right[row]): RIGHT}
         side = names.get(one, TIE if one == "tie" else None)
-        if side is None and one in SIDES:  # the row at fault may be another
+        if side is None and one in SIDES:  # the faulty row may be another one
             items = [{_text(left[at]), _text(right[at])} for at in range(len(winners))]
             known = [other in SIDES or other in items[at] for at, other in enumerate(winners)]
             row = known.index(False) if False in known else row

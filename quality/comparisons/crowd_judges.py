@@ -1,4 +1,4 @@
-"""Bradley and Terry's model of items, with a worker model: how sharply, evenly and readily each judges.
+"""Bradley and Terry's model with worker parameters: discrimination, position bias and rate of ties.
 
 >>> from quality.comparisons import encode_comparisons
 >>> workers, left, right = ["ann", "bob"] * 6, list("xxyyzz") * 2, list("yyzzxx") * 2
@@ -22,11 +22,11 @@ from quality.parallel import Progress, counter
 __all__ = ["CrowdBradleyTerry", "crowd_bradley_terry"]
 
 START = (0.25, 0.1, 0.5)  # variances of discrimination, position and log ties before any evidence
-# what a variance of workers is believed to be, as if two workers had shown it
+# prior of a variance of workers, with the weight of two workers
 SEEN, SPREAD = 2.0, 0.1
-SEEN_ITEMS, SCORE_SPREAD = 2.0, 2.0  # and the variance of scores, as if two items had shown it
+SEEN_ITEMS, SCORE_SPREAD = 2.0, 2.0  # and of the variance of scores, with the weight of two items
 MIN_CLUSTERS = 30  # questions before their dispersion counts
-MIN_SCALE = 0.05  # a crowd of less discrimination keeps its scale
+MIN_SCALE = 0.05  # a crowd of smaller discrimination keeps its scale
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -40,23 +40,24 @@ class CrowdBradleyTerry:
     score
         Log strength of each item to the average worker; the scores add up to 0.
     covariance
-        Of the scores: workers not known exactly, and questions that move answers alike, included.
+        Covariance of the scores, including uncertainty about workers, and questions that shift answers
+        alike.
     discrimination
-        How sharply each worker tells items apart, 1 on average; 0 judges by chance, below 0 prefers
-        the worse.
+        How sharply each worker separates items, 1 on average; 0 judges by chance, below 0 prefers the worse
+        item.
     position
         Log odds of left against right between equal items.
     tie
-        Log weight of a tie; between equal items it is a tie with odds exp(tie) / 2.
+        Log weight of a tie; between equal items the odds of a tie are exp(tie) / 2.
     standard_error
-        Of `discrimination`, `position` and `tie`, given the scores.
+        Standard error of `discrimination`, `position` and `tie`, given the scores.
     information
-        What an answer of the worker says about a pair of these items, on average, in units of the
-        average worker's answer.
+        Average information of the worker's answer about a pair of these items, in units of the average
+        worker's answer.
     dispersion
-        How much more the answers to one question agree than the model explains, at least 1.
+        Agreement of the answers to one question over that of the model, at least 1.
     log_likelihood
-        Of the comparisons, in nats.
+        Log-likelihood of the comparisons, in nats.
     n_iter, converged
         Iterations made, and whether the scores had settled by then.
     """
@@ -103,21 +104,22 @@ def crowd_bradley_terry(
     tol: float = 1e-4,
     progress: Progress | None = None,
 ) -> CrowdBradleyTerry:
-    """Rank items, and learn how sharply each worker judges, leans to a side and calls ties.
+    """Rank items, and estimate each worker's discrimination, position bias and rate of ties.
 
-    A hierarchical model: the scores are normal around 0, discriminations around 1, sides and ties
-    around what the crowd does, its side being normal around 0; the variances are learned. Newton's
-    method takes scores and workers in turn, and the variances follow from what is left uncertain (EM).
+    A hierarchical model. Scores are normal around 0 and discriminations around 1. Positions and ties are
+    normal around the crowd's means, of which that of the position is itself normal around 0. The variances
+    are learned. Newton's method updates scores and workers in turn, and the variances follow from the
+    remaining uncertainty (EM).
 
     Parameters
     ----------
     comparisons
-        Who preferred what.
+        Items compared, and the outcomes.
     groups
-        A group for each worker, as :func:`~quality.dependent_groups` finds on
-        ``comparisons.as_labels()``; a group has one vote on a question.
+        A group for each worker, as :func:`~quality.dependent_groups` finds on ``comparisons.as_labels()``;
+        a group has one vote on a question.
     max_iter, tol
-        Stop after so many iterations, or once no score moves by more than `tol`.
+        Stop after this many iterations, or once no score moves by more than `tol`.
     progress
         As in :mod:`quality.parallel`.
 
@@ -128,16 +130,16 @@ def crowd_bradley_terry(
 
     Notes
     -----
-    **Guarantees.** Swapping the sides of all comparisons turns the positions' signs and changes
-    nothing else. Items without comparisons have score near 0, and the prior's variance times the
-    dispersion, as all variances are.
+    **Guarantees.** Swapping the sides of all comparisons changes the signs of the positions and nothing
+    else. Items without comparisons have a score near 0, and a variance of the prior's times the dispersion,
+    which multiplies all variances.
 
     **Limits.** The variance of the scores is learned, with a prior that counts as two items whose scores
-    have a variance of 2: without it few comparisons may leave next to nothing, and intervals that are too
-    narrow. Of few items that are much farther apart, from few comparisons, intervals cover too little: of
-    six with a standard deviation of 2, from thirty comparisons, those of 95 % cover some 90 % if all workers
-    judge alike, and some 80 % if there are five or more who differ (discriminations with a standard deviation
-    of 0.6). From two hundred comparisons by three of these they hold.
+    have a variance of 2: without it few comparisons may give nearly no variance, and intervals that are too
+    narrow. With few items that are much farther apart, and few comparisons, intervals cover too little: for
+    six items with a standard deviation of 2, and thirty comparisons, those of 95 % cover some 90 % if all
+    workers judge alike, and some 80 % if there are five or more who differ (discriminations with a standard
+    deviation of 0.6). With two hundred comparisons by three of these they hold.
 
     **Cost.** Two passes over the comparisons and a solution of items x items equations per iteration.
 
@@ -195,7 +197,7 @@ def _judges(
     information += np.diag(1 / variance)
     covariance = np.linalg.inv(information)
     step = np.einsum("kpq,kq->kp", covariance, gradient - (judge - centre) / variance)
-    return judge + np.clip(step, -1, 1), covariance  # far from the summit steps are too long
+    return judge + np.clip(step, -1, 1), covariance  # far from the maximum steps are too long
 
 
 def _result(
@@ -246,7 +248,7 @@ def _all_chances(
 def _curves(
     chance: Float64[np.ndarray, "rows 3"], discrimination: Float64[np.ndarray, " rows"]
 ) -> Float64[np.ndarray, " rows"]:
-    """Return what each answer is expected to say about the difference of two scores."""
+    """Return the expected information of each answer about the difference of two scores."""
     lean = chance[:, 0] - chance[:, 1]
     return np.asarray(discrimination**2 / 4 * (chance[:, 0] + chance[:, 1] - lean**2))
 
@@ -257,7 +259,7 @@ def _dispersion(
     score: Float64[np.ndarray, " items"],
     judge: Float64[np.ndarray, "workers 3"],
 ) -> float:
-    """Return the variance of the questions' slopes over what independent answers would have, at least 1."""
+    """Return the variance of the questions' slopes over that of independent answers, at least 1."""
     _, place = np.unique(comparisons.question, return_inverse=True)
     if not place.size or place.max() + 1 < MIN_CLUSTERS:
         return 1.0
@@ -274,7 +276,7 @@ def _dispersion(
 def _information_of(
     judge: Float64[np.ndarray, "workers 3"], d: Float64[np.ndarray, " rows"]
 ) -> Float64[np.ndarray, " workers"]:
-    """Return what each worker's answer says on average, over pairs as they were compared."""
+    """Return the mean information of each worker's answer, over the pairs that were compared."""
     shown = np.quantile(d, np.linspace(0.05, 0.95, 10)) if len(d) else np.zeros(1)
     both = [np.repeat(one, len(judge)) for one in shown]
     found = sum(_curves(_all_chances(one, judge), judge[:, 0]) for one in both) / len(both)

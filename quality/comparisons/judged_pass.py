@@ -4,9 +4,9 @@ Worker k prefers left to a tie to right with log weights
 
     left: (a_k d + b_k) / 2,    tie: c_k,    right: -(a_k d + b_k) / 2,
 
-where d is the left item's score less the right one's. With a = 1 and b = 0 it is Davidson's model, and
-without ties Bradley and Terry's. Given the workers it is concave in the scores, and given the scores
-concave in (a, b, c): both are multinomial logits.
+where d is the left item's score minus the right one's. With a = 1 and b = 0 it is Davidson's model, and
+without ties Bradley and Terry's. It is concave in the scores given the workers, and concave in (a, b, c)
+given the scores: both are multinomial logits.
 """
 
 import numpy as np
@@ -16,12 +16,12 @@ from quality.parallel import kernel
 
 __all__ = ["judge_pass", "marginal_information", "score_pass"]
 
-MOST = 300.0  # of a log weight: its exponential is finite, and so is the square
+MOST = 300.0  # largest log weight: its exponential is finite, and so is the square
 
 
 @kernel
 def _weights(d: float, a: float, b: float) -> tuple[float, float]:
-    """Weights of left and right beside that of a tie, exp(c); their product is 1."""
+    """Return the weights of left and right beside that of a tie, exp(c); their product is 1."""
     weight = np.exp(min(max((a * d + b) / 2.0, -MOST), MOST))
     return weight, 1.0 / weight
 
@@ -119,7 +119,7 @@ def marginal_information(
     root: Float64[np.ndarray, "workers 3 3"],
     information: Float64[np.ndarray, "items items"],
 ) -> None:
-    """Take from the scores' information what not knowing the workers costs, in place (a Schur complement).
+    """Subtract from the scores' information the loss from unknown workers, in place (a Schur complement).
 
     `root` holds the lower Cholesky factors of the workers' covariances.
     """

@@ -1,4 +1,4 @@
-"""Which pairs to compare next: those whose answer is expected to say most about the scores.
+"""Pairs to compare next: those whose answer has the largest expected information about the scores.
 
 >>> import numpy as np
 >>> found = next_pairs(np.array([1.0, 0.9, -3.0]), np.eye(3) * 0.2, n=1)
@@ -26,7 +26,7 @@ class NextPairs:
     Parameters
     ----------
     item, other
-        Codes of the items to compare, in the order in which they should be.
+        Codes of the items to compare, in the order of the plan.
     gain
         Expected information of each answer about the scores, in nats, given the pairs before it.
     """
@@ -49,23 +49,23 @@ def next_pairs(
     *,
     n: int,
 ) -> NextPairs:
-    """Choose pairs one after another, each by what its answer would add to those before it.
+    """Choose pairs one after another, each by the expected information that its answer adds.
 
-    The answer of an average worker about items i and j has information p (1 - p) about their
-    difference, whose variance is V; it is expected to say log(1 + p (1 - p) V) / 2. The covariance
-    is then what it would be after that answer.
+    The answer of an average worker about items i and j has information p (1 - p) about their difference,
+    whose variance is V; its expected information is log(1 + p (1 - p) V) / 2. Then the covariance is
+    updated as that answer would change it.
 
     Parameters
     ----------
     score, covariance
-        Estimates and their covariance, as of :func:`~quality.crowd_bradley_terry`.
+        Estimates and their covariance, such as those of :func:`~quality.crowd_bradley_terry`.
     n
-        How many comparisons to choose, at least 1; a pair may come again.
+        Number of comparisons to choose, at least 1; a pair may occur again.
 
     Raises
     ------
     ValueError
-        If there are not two items, nothing is to be chosen, or a score or covariance is not finite or of
+        If there are not two items, `n` is not at least 1, or a score or covariance is not finite or of
         another shape.
 
     Notes
@@ -105,7 +105,7 @@ def next_pairs(
 def check_scores(
     score: Float64[np.ndarray, " items"], covariance: Float64[np.ndarray, "items items"]
 ) -> None:
-    """Raise ValueError unless scores are finite, and the covariance is of them.
+    """Raise ValueError unless scores are finite, and the covariance fits them.
 
     >>> check_scores(np.zeros(2), np.eye(2))
     """

@@ -1,4 +1,4 @@
-"""Bradley and Terry's scores from each item's points and who met whom: all that the model asks of outcomes.
+"""Bradley and Terry's scores from each item's points and the pairs compared: sufficient for the model.
 
 >>> met = np.array([[0.0, 4.0], [4.0, 0.0]])
 >>> round(float(np.diff(scores_of_points(met, np.array([1.0, 3.0])).score)[0]), 2)  # log 3, a little shrunk
@@ -13,7 +13,7 @@ from scipy.special import expit
 
 __all__ = ["PointScores", "scores_of_points"]
 
-PRIOR_SD = 3.0  # of a score, in log odds: points with noise may be beyond what any scores expect
+PRIOR_SD = 3.0  # of a score, in log odds: noisy points may exceed what any scores give
 MAX_ITER, HALVINGS, SETTLED = 100, 30, 1e-10
 
 
@@ -29,14 +29,14 @@ def scores_of_points(
     points: Float64[np.ndarray, " items"],
     noise: Float64[np.ndarray, "items items"] | None = None,
 ) -> PointScores:
-    """Return scores under which each item's expected points are those given, but for a weak prior.
+    """Return scores whose expected points are the given ones, up to a weak prior.
 
     Parameters
     ----------
     met
         How often each pair of items was compared, symmetric with zeros on the diagonal.
     points
-        Comparisons that each item won, a tie as half of one. With noise they may be negative.
+        Number of comparisons that each item won, a tie as half a win. With noise it may be negative.
     noise
         Covariance of noise on the points; none by default.
 
@@ -48,9 +48,9 @@ def scores_of_points(
 
     Notes
     -----
-    **Guarantees.** Of exact points the scores are those of :func:`~quality.bradley_terry` with ties as halves
-    and a prior of standard deviation 3. The covariance is of a sandwich: of outcomes as the model has
-    them and of the noise, for the estimate that the prior shrinks.
+    **Guarantees.** For exact points the scores are those of :func:`~quality.bradley_terry` with ties as
+    halves and a prior of standard deviation 3. The covariance is of sandwich form: it includes the variance
+    of outcomes under the model and that of the noise, for the estimate that the prior shrinks.
 
     **Cost.** The solution of items by items equations per step of Newton's method.
 
@@ -98,15 +98,15 @@ def scores_of_points(
 def _slopes(
     met: np.ndarray, points: np.ndarray, score: np.ndarray
 ) -> tuple[Float64[np.ndarray, " items"], Float64[np.ndarray, "items items"]]:
-    """Points less those expected, and the information of the outcomes."""
+    """Return the points minus the expected points, and the information of the outcomes."""
     chance = expit(score[:, None] - score)
     spread = met * chance * (1 - chance)
     return points - (met * chance).sum(axis=1), np.diag(spread.sum(axis=1)) - spread
 
 
 def _height(met: np.ndarray, points: np.ndarray, score: np.ndarray) -> float:
-    """The log posterior, up to a constant."""
+    """Return the log posterior, up to a constant."""
     apart = score[:, None] - score
     likelihood = points @ score - np.triu(met * np.logaddexp(apart / 2, -apart / 2)).sum()
-    likelihood -= (met.sum(axis=1) / 2) @ score  # what halving the differences took
+    likelihood -= (met.sum(axis=1) / 2) @ score  # removed by halving the differences
     return float(likelihood - score @ score / (2 * PRIOR_SD**2))

@@ -1,4 +1,4 @@
-"""Ranks with simultaneous intervals: which places an item may have, for all items at once.
+"""Ranks with simultaneous intervals: the ranks an item may have, for all items at once.
 
 >>> import numpy as np
 >>> found = rank_intervals(np.array([2.0, 0.1, 0.0]), np.eye(3) * 0.01, rng=np.random.default_rng(0))
@@ -17,8 +17,8 @@ from quality.labels import freeze_arrays
 
 __all__ = ["RankIntervals", "rank_intervals"]
 
-ROUNDING = 1e-9  # of the draws expected beyond the level
-BLOCK = 64  # draws at a time: all differences of all items are held
+ROUNDING = 1e-9  # for the expected number of draws beyond the level
+BLOCK = 64  # draws at a time: all differences of all items are in memory
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -28,11 +28,11 @@ class RankIntervals:
     Parameters
     ----------
     rank
-        Place of each item by its score, 1 for the highest; equal scores in the order given.
+        Rank of each item by its score, 1 for the highest; ties in the given order.
     best, worst
-        The places it may have, at the level asked for, for all items at once.
+        The ranks that each item may have, at the given level, for all items at once.
     threshold
-        How many standard errors two scores must be apart to count as different.
+        Number of standard errors between two scores from which on they count as different.
     """
 
     rank: Int64[np.ndarray, " items"]
@@ -59,19 +59,19 @@ def rank_intervals(
 ) -> RankIntervals:
     """Return the ranks that each item may have, simultaneously for all items.
 
-    An item is surely better than another if their scores differ by more than `threshold` standard
-    errors; the threshold is the quantile of the largest of all standardised differences, by draws.
+    An item is better than another with confidence if their scores differ by more than `threshold` standard
+    errors. The threshold is a quantile of the largest of all standardised differences, by simulation.
 
     Parameters
     ----------
     score, covariance
-        Estimates and their covariance, as of :func:`~quality.crowd_bradley_terry`.
+        Estimates and their covariance, such as those of :func:`~quality.crowd_bradley_terry`.
     level
         Probability that all intervals hold at once, above 0 and below 1.
     n_draws
-        Draws of the scores' error; one or more must be expected beyond the level.
+        Number of draws of the scores' error; one or more must be expected beyond the level.
     rng
-        Source of the draws.
+        Generator of the draws.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def rank_intervals(
 
     Notes
     -----
-    **Guarantees.** Every item's own rank lies in its interval. A higher level never narrows one.
+    **Guarantees.** Every item's own rank lies in its interval. A higher level never narrows an interval.
 
     **Cost.** O(draws x items squared).
 
@@ -94,7 +94,7 @@ def rank_intervals(
         raise ValueError(f"level must be above 0 and below 1, got {level}")
     if not n_draws >= 1:
         raise ValueError(f"n_draws must be >= 1, got {n_draws}")
-    # else the quantile would be the largest of all draws at most
+    # else the quantile would be at most the largest of all draws
     if n_draws * (1 - level) < 1 - ROUNDING:
         raise ValueError(
             f"n_draws must be >= 1 / (1 - level) = {1 / (1 - level):,.0f} at level {level}, got {n_draws}"
@@ -107,7 +107,7 @@ def rank_intervals(
     variance = np.diagonal(covariance)
     error = np.sqrt(np.maximum(variance[:, None] + variance[None, :] - 2 * covariance, 0.0))
     np.fill_diagonal(error, np.inf)
-    error[error == 0] = np.inf  # draws cannot distinguish such items; their order is not sure
+    error[error == 0] = np.inf  # draws cannot separate such items; their order is not certain
     root, basis = np.linalg.eigh(covariance)
     factor = basis * np.sqrt(np.maximum(root, 0.0))
     largest = []

@@ -1,8 +1,7 @@
-"""EM whose workers have one number each, or a habit: one-coin Dawid–Skene and MACE.
+"""EM for workers with one number each, or a habit: one-coin Dawid–Skene and MACE.
 
-A task's classes that nobody gave it all have the same likelihood: the chance that all its labels are
-wrong, or guessed. So Bayes' rule needs the classes that it was given, and what the others are
-believed to be beforehand, together.
+All classes that nobody gave a task have the same likelihood: the probability that all its labels are wrong,
+or guessed. So Bayes' rule needs the classes that the task was given, and the prior of all others together.
 
 >>> from quality import encode
 >>> workers, tasks = ["ann", "bob", "cy"] * 4, [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4]
@@ -35,7 +34,7 @@ SMOOTHING = 0.01  # labels of each wrong class
 
 
 class _Beliefs(NamedTuple):
-    """The posterior, and for each entry what all other classes of its task have."""
+    """The posterior, and for each entry the sum of all other classes of its task."""
 
     p: Float64[np.ndarray, " entries"]
     others: Float64[np.ndarray, " entries"]
@@ -52,23 +51,23 @@ def one_coin_of_named(
     groups: Int[np.ndarray, " workers"] | None = None,
     progress: Progress | None = None,
 ) -> NamedConsensus:
-    """Estimate the truth of every task and one reliability per worker, whatever the number of classes.
+    """Estimate the truth of every task and one reliability per worker, for any number of classes.
 
     The model and the start are those of :func:`~quality.one_coin_dawid_skene`.
 
     Parameters
     ----------
     labels, max_iter, tol, gold, groups, progress
-        As there, errors included.
+        As for that function, errors included.
     smoothing
-        As there; by default 0.01, or so little that it is no more than one label for all wrong classes
-        together: a hundredth for each of ten thousand would be a hundred labels.
+        As for that function; by default 0.01, or less, so that all wrong classes together count for at most
+        one label: a hundredth for each of ten thousand classes would be a hundred labels.
 
     Notes
     -----
     **Guarantees.** The posterior, the reliability and the log-likelihood are those of
-    :func:`~quality.one_coin_dawid_skene` with the same smoothing, up to rounding. The same bytes on
-    every run.
+    :func:`~quality.one_coin_dawid_skene` with the same smoothing, up to rounding. The same bytes on every
+    run.
 
     **Cost.** O(labels + classes) time and memory for an iteration.
 
@@ -102,7 +101,7 @@ def one_coin_of_named(
         total = right + wrong
         reliability = right / total
         each_wrong = wrong / (total * max(n_wrong, 1))
-        # with one class nothing is ever wrong, and nothing needs the chance of it
+        # with one class no label is wrong, and no probability of a wrong one is needed
         log_wrong = np.log(each_wrong, out=np.zeros(len(total)), where=each_wrong > 0)
         log_odds = np.log(reliability) - log_wrong
         log_p = np.bincount(named.entry, log_odds[labels.worker], len(named.code))
@@ -128,14 +127,14 @@ def mace_of_named(
     groups: Int[np.ndarray, " workers"] | None = None,
     progress: Progress | None = None,
 ) -> NamedConsensus:
-    """Estimate the truth, every worker's competence and her habits, whatever the number of classes.
+    """Estimate the truth, every worker's competence and her habits, for any number of classes.
 
     The model and the start are those of :func:`~quality.mace`.
 
     Parameters
     ----------
     labels, max_iter, tol, competence_prior, strategy_prior, gold, groups, progress
-        As there, errors included.
+        As for that function, errors included.
 
     Returns
     -------
@@ -180,7 +179,7 @@ def mace_of_named(
 
 
 class _Habits:
-    """What MACE knows of the workers: knowledge, guessing, and the habit of each class that she gave."""
+    """MACE's parameters of the workers: knowledge, guessing, and the habit of each class that she gave."""
 
     def __init__(
         self, worker: np.ndarray, cell: np.ndarray, owner: np.ndarray, n_labels: np.ndarray,
@@ -193,7 +192,7 @@ class _Habits:
 
     @classmethod
     def of(cls, labels: CrowdLabels, competence: float, strategy: float) -> "_Habits":
-        """Return the habits of a table's workers before anything is learned."""
+        """Return the habits of a table's workers under the priors alone."""
         given = labels.worker.astype(np.int64) * labels.n_classes + labels.label
         cells, cell = np.unique(given, return_inverse=True)
         n_labels = np.bincount(labels.worker, minlength=labels.n_workers).astype(np.float64)
@@ -202,26 +201,26 @@ class _Habits:
         return cls(labels.worker, cell, owner, *about)
 
     def chance(self) -> Float64[np.ndarray, " labels"]:
-        """Return the chance that each label was guessed."""
+        """Return the probability that each label was guessed."""
         guessed: np.ndarray = self.guess[self.worker] * self.habit[self.cell]
         return guessed
 
     def log_chances(self) -> tuple[Float64[np.ndarray, " labels"], Float64[np.ndarray, " labels"]]:
-        """Return logarithms: of the chance that each label was guessed, and of its chance if it is right.
+        """Return the log probability that each label was guessed, and its log likelihood if it is right.
 
-        In logarithms, because a guess may be less likely than the least number.
+        In logarithms, because the probability of a guess may be smaller than any double.
         """
         log_guessed = np.log(self.guess)[self.worker] + np.log(self.habit)[self.cell]
         return log_guessed, np.logaddexp(np.log(self.know)[self.worker], log_guessed)
 
     def known(self, p: Float64[np.ndarray, " labels"]) -> Float64[np.ndarray, " labels"]:
-        """Return the chance that each label was given because it was known."""
+        """Return the probability that each label came from knowledge."""
         know = self.know[self.worker]
         found: np.ndarray = p * (know / (know + self.chance()))
         return found
 
     def learn(self, p: Float64[np.ndarray, " labels"]) -> None:
-        """Take the M step of MACE, given each label's probability to be right."""
+        """Take the M step of MACE, given each label's probability of being right."""
         known, n_workers, n_cells = self.known(p), len(self.n_labels), len(self.owner)
         n_known = np.bincount(self.worker, known, n_workers)
         guessed = np.bincount(self.cell, 1.0 - known, n_cells)
@@ -242,7 +241,7 @@ def _exp_digammas(x: Float64[np.ndarray, " some"]) -> Float64[np.ndarray, " some
 def _entries_of(
     named: NamedClasses, known: Int64[np.ndarray, " tasks"]
 ) -> Int64[np.ndarray, " tasks"]:
-    """Return the entry of each task's known truth, -1 where it is not known."""
+    """Return the entry of each task's known truth, -1 if it is unknown."""
     tasks = np.flatnonzero(known >= 0)
     truth = np.full(len(known), -1)
     truth[tasks] = named.find(tasks, known[tasks])
@@ -265,7 +264,7 @@ def _class_mass(
     base: Float64[np.ndarray, " classes"] | None,
     labelled: np.ndarray,
 ) -> Float64[np.ndarray, " classes"]:
-    """Return the mean posterior of the tasks that have labels; even if none has."""
+    """Return the mean posterior of the tasks that have labels; uniform if none has."""
     n_classes = named.n_classes
     if not labelled.any():
         return np.full(n_classes, 1.0 / max(n_classes, 1))
@@ -284,7 +283,7 @@ def _class_mass(
 def _bayes(
     named: NamedClasses, prior: np.ndarray, log_p: np.ndarray, truth: np.ndarray, known: np.ndarray
 ) -> tuple[_Beliefs, Float64[np.ndarray, " tasks"]]:
-    """Apply Bayes' rule; return the belief and each task's log-likelihood over all labels being wrong."""
+    """Apply Bayes' rule; return the belief and each task's log-likelihood over that of all labels wrong."""
     p, others = np.empty(len(log_p)), np.empty(len(log_p))
     rest, log_likelihood = np.zeros(len(known)), np.zeros(len(known))
     of_named = prior[named.code]
@@ -296,7 +295,7 @@ def _bayes(
 
 @kernel
 def _write_bayes(start, prior, room, log_p, truth, p, others, rest, log_likelihood) -> None:
-    """Write what each entry, and all classes without one, are believed; a known truth is certain."""
+    """Write the belief in each entry, and in all classes without one; a known truth is certain."""
     for task in range(len(room)):
         low, high = start[task], start[task + 1]
         if truth[task] >= 0:
@@ -315,7 +314,7 @@ def _write_bayes(start, prior, room, log_p, truth, p, others, rest, log_likeliho
         for entry in range(low, high):
             p[entry] = np.exp(p[entry] - largest)
             total += p[entry]
-        # sums of the others, not differences: the nearly certain keep their digits
+        # the others are summed, not subtracted, so that nearly certain beliefs keep their digits
         before = left
         for entry in range(low, high):
             others[entry] = before

@@ -1,8 +1,8 @@
 """GLAD and M-MSR over the classes that each task was given.
 
-Both spread errors evenly over the wrong classes, and so all classes that a task was not given are
-equally likely: the numbers of workers and tasks are found as with few classes, and Bayes' rule needs
-the classes named.
+Both models spread errors evenly over the wrong classes, so all classes that a task was not given are
+equally likely. The parameters of workers and tasks are found as with few classes, and Bayes' rule needs
+only the given classes.
 
 >>> from quality import encode
 >>> labels = encode(["ann", "bob", "cy"] * 4, np.repeat(range(4), 3), list("aabbbbaaabbb"))
@@ -35,7 +35,7 @@ def glad_of_named(
     Parameters
     ----------
     labels, max_iter, tol, groups, threads, progress
-        As there, errors included.
+        As for that function, errors included.
 
     Returns
     -------
@@ -58,7 +58,7 @@ def glad_of_named(
 
     def e_step(ability: np.ndarray, easiness: np.ndarray) -> tuple[float, np.ndarray]:
         logit = ability[labels.worker] * easiness[labels.task]
-        # log of one wrong label's probability, and what a right one adds to it
+        # log of one wrong label's probability, and the log odds of a right one over it
         wrong = -np.log(n_classes) * len(easiness) - np.sum(np.logaddexp(0.0, logit) + log_others)
         belief, log_total = _even_bayes(named, logit + log_others)
         found[0] = belief
@@ -86,7 +86,7 @@ def mmsr_of_named(
     Parameters
     ----------
     labels, max_iter, tol, trim, groups, progress
-        As there, errors included.
+        As for that function, errors included.
 
     Returns
     -------
@@ -112,9 +112,9 @@ def mmsr_of_named(
 def _even_bayes(
     named: NamedClasses, log_odds: Float64[np.ndarray, " labels"]
 ) -> tuple[NamedPosterior, Float64[np.ndarray, " tasks"]]:
-    """Apply Bayes' rule to classes that are equally likely beforehand; return it and the log total.
+    """Apply Bayes' rule with a uniform prior over classes; return the posterior and the log total.
 
-    `log_odds` are what each label adds to the class that it names.
+    `log_odds` is each label's contribution to the class that it names.
     """
     log_p = np.bincount(named.entry, log_odds, len(named.code))
     n_others = named.n_classes - np.diff(named.start)

@@ -34,15 +34,15 @@ class NamedConsensus(Result):
     Parameters
     ----------
     posterior
-        P(truth | labels), as the aggregator of few classes has it.
+        P(truth | labels), as in the aggregator for few classes.
     label, tied
         As in :class:`~quality.Consensus`.
     reliability
-        P(label = truth) of each worker; None where the aggregator has no such number.
+        P(label = truth) of each worker; None if the aggregator has no such number.
     skill
-        What else it says of each worker: an ability, a competence; None without.
+        The aggregator's other number for each worker: an ability, a competence; None if there is none.
     log_likelihood
-        What the iterations raised, in nats; None without iterations that raise one.
+        The objective that the iterations raise, in nats; None if there is none.
     n_iter, converged
         Iterations made, and whether they had settled by then.
     """
@@ -66,7 +66,7 @@ def as_consensus(
     n_iter: int = 1,
     converged: bool = True,
 ) -> NamedConsensus:
-    """Return the result that a posterior makes."""
+    """Return the result for a posterior."""
     label, tied = posterior.decide()
     return NamedConsensus(
         posterior, label, tied, reliability, skill, log_likelihood, n_iter, converged
@@ -76,8 +76,8 @@ def as_consensus(
 def needs_names(labels: CrowdLabels) -> bool:
     """Return whether there are too many classes for confusion matrices, or for a table of all tasks.
 
-    The matrices of all workers have 134,217,728 cells at most, and so has the table of tasks by
-    classes, or else a hundred for each label.
+    The limit is 134,217,728 cells for the matrices of all workers. The table of tasks by classes has the
+    same limit, or a hundred cells for each label, whichever is larger.
 
     Examples
     --------
@@ -99,13 +99,13 @@ def majority_of_named(
     Parameters
     ----------
     labels, groups
-        As there, errors included.
+        As for that function, errors included.
 
     Notes
     -----
     **Guarantees.** The posterior is that of :func:`~quality.majority_vote`.
 
-    **Cost.** O(labels log labels), whatever the number of classes.
+    **Cost.** O(labels log labels), for any number of classes.
     """
     labels = labels.merge_workers(groups)
     named = name_classes(labels)
@@ -123,7 +123,7 @@ def weighted_of_named(
     Parameters
     ----------
     labels, weight, groups
-        As there, errors included.
+        As for that function, errors included.
 
     Notes
     -----
@@ -135,11 +135,11 @@ def weighted_of_named(
     if groups is not None:
         labels = labels.keep_workers(weight > 0).merge_workers(
             groups
-        )  # the others have no say in it
+        )  # members of weight 0 have no say in a group's label
         weight = weights_of_voters(weight, groups)
     named = name_classes(labels)
     support = np.bincount(named.entry, scaled_weight(weight)[labels.worker], len(named.code))
-    return as_consensus(_shares(named, support.astype(np.float64)))  # int if empty
+    return as_consensus(_shares(named, support.astype(np.float64)))  # integers if empty
 
 
 def penalty_of_named(
@@ -150,7 +150,7 @@ def penalty_of_named(
     Parameters
     ----------
     labels, groups
-        As there, errors included.
+        As for that function, errors included.
 
     Notes
     -----
@@ -162,14 +162,14 @@ def penalty_of_named(
     named = name_classes(labels)
     matching = semi_matching(conflict_graph(labels))
     load = np.zeros(len(named.code))  # a class that nobody contradicts needs no representative
-    # entries run through tasks, then classes: the order of the label nodes
+    # entries have the order of tasks, then classes, as the label nodes have
     load[conflict_tasks(labels)[named.task]] = matching.load[matching.assigned]
     least = -named.largest(-load)
     return as_consensus(_shares(named, (load == least[named.task]).astype(np.float64)))
 
 
 def _shares(named: NamedClasses, support: Float64[np.ndarray, " entries"]) -> NamedPosterior:
-    """Return each class's share of a task's support; even where there is none."""
+    """Return each class's share of a task's support; equal shares without support."""
     total, n_classes = named.sums(support), max(named.n_classes, 1)
     even = np.full(len(support), 1.0 / n_classes)
     p = np.divide(support, total[named.task], out=even, where=total[named.task] > 0)

@@ -1,9 +1,9 @@
-"""Conflicts between workers, and who answers for them: the conflict graph and its semi-matchings.
+"""Conflicts between workers: the conflict graph, and its semi-matchings, which divide conflicts evenly.
 
 Start with :func:`conflict_graph`: a row for each label node (a conflict task and a class given to
-it), joined to the workers who gave that class. :func:`semi_matching` puts every node on one worker,
-as evenly as possible; :func:`load_levels` says how high and how low each load can be in any such
-optimum; :class:`DynamicMatching` keeps an optimum while workers are removed.
+joined to the workers who gave that class. :func:`semi_matching` assigns every node to one worker, as evenly
+as possible. :func:`load_levels` returns the largest and the smallest load of each worker over all such
+optima. :class:`DynamicMatching` keeps an optimum while workers are removed.
 
 >>> from quality import encode
 >>> labels = encode(["ann", "bob", "cy", "ann"], [1, 1, 1, 2], list("xyxx"))

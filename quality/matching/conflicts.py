@@ -5,9 +5,9 @@
 array([[1, 0, 1],
        [0, 1, 0]], dtype=int8)
 
-Conflict is a matter of one task. So each shard of a table builds the label nodes of its own tasks,
-and their rows one below another are the graph of the whole table. Hard and balanced penalties need
-that whole graph: they share all label nodes out among all workers.
+A conflict concerns one task. So each shard of a table builds the label nodes of its own tasks, and the
+graph of the whole table has their rows one below another. Hard and balanced penalties need that whole
+graph: they divide all label nodes among all workers.
 """
 
 import numpy as np
@@ -20,22 +20,22 @@ from quality.parallel import kernel
 
 __all__ = ["conflict_graph", "conflict_graph_by_shards", "conflict_tasks", "nodes_per_task"]
 
-FEW_CLASSES = 8  # all of them are gone through sooner than those of a task are put in order
+FEW_CLASSES = 8  # a pass over all of them is faster than sorting those of a task
 
 
 @check_arguments
 def conflict_graph_by_shards(engine: Engine) -> csr_array:
-    """Return :func:`~quality.conflict_graph` of a table in shards.
+    """Return the :func:`~quality.conflict_graph` of a table in shards.
 
     Parameters
     ----------
     engine
-        Where the shards are worked on. The graph comes together here, 5 bytes for each label on a
-        conflict task and 4 for each label node; while it does, twice that.
+        Engine that works on the shards. The graph is collected here, with 5 bytes for each label on a
+        conflict task and 4 for each label node, and twice that during the collection.
 
     Notes
     -----
-    **Guarantees.** Equal to the graph of the whole table, however it is cut; so are the levels
+    **Guarantees.** Equal to the graph of the whole table, for any division into shards; so are the levels
     (:func:`~quality.load_levels`) and the balanced loads (:func:`~quality.balanced_loads`).
 
     Examples
@@ -56,7 +56,7 @@ def _graph_of_shard(shard: LabelShard, _: None) -> csr_array:
 
 @check_arguments
 def conflict_tasks(labels: CrowdLabels) -> Bool[np.ndarray, " tasks"]:
-    """Return where a task's labels name two or more classes.
+    """Return which tasks have labels of two or more classes.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def conflict_graph(labels: CrowdLabels | LabelShard) -> csr_array:
 
     Notes
     -----
-    **Cost.** Linear in the labels, and in each task quadratic in the classes that it was given.
+    **Cost.** Linear in the labels, and for each task quadratic in the number of classes given to it.
 
     Examples
     --------
@@ -125,7 +125,7 @@ def _count_nodes(
     last_task: Int64[np.ndarray, " classes"],
     n_nodes: Int32[np.ndarray, " tasks"],
 ) -> None:
-    """Count the classes given to each task; `last_task` is the last that was given a class."""
+    """Count the classes given to each task; `last_task` is the last task with each class."""
     for task in range(len(n_nodes)):
         n_given = 0
         for row in range(task_start[task], task_start[task + 1]):
@@ -138,8 +138,8 @@ def _count_nodes(
 def _fill_nodes(task_start, worker, label, n_nodes, is_few, place, given, start, near) -> None:
     """Write where the workers of each label node start, and the workers; by task, then class.
 
-    `place` is 0 for every class before and after a task. `given` is all classes if these are few, else for
-    the classes of a task.
+    `place` is 0 for every class before and after a task. `given` has all classes if these are few, else
+    room for the classes of a task.
     """
     node, edge = 0, 0
     for task in range(len(n_nodes)):
@@ -149,7 +149,7 @@ def _fill_nodes(task_start, worker, label, n_nodes, is_few, place, given, start,
         for row in range(task_start[task], task_start[task + 1]):
             code = label[row]
             if not is_few and place[code] == 0:
-                at = n_given  # put in by class
+                at = n_given  # inserted by class
                 while at > 0 and given[at - 1] > code:
                     given[at] = given[at - 1]
                     at -= 1

@@ -3,19 +3,19 @@
 >>> semi_matching(csr_array([[1, 1], [1, 0]])).assigned
 array([1, 0], dtype=int32)
 
-In this example job 0 may go to either machine, job 1 to machine 0 alone. Both jobs on machine 0
-cost 1 + 2 = 3, one on each costs 1 + 1 = 2. Moving job 0 along the path
-``machine 0 - job 0 - machine 1`` ends a load of 2 at a load of 0: a *cost-reducing path*. A
-semi-matching is optimal if and only if there is none [1]_, and that is how it is found.
+In this example job 0 may go to either machine, job 1 to machine 0 alone. Both jobs on machine 0 cost
+1 + 2 = 3, one on each costs 1 + 1 = 2. Moving job 0 along the path ``machine 0 - job 0 - machine 1`` moves
+load from a machine of load 2 to one of load 0: a *cost-reducing path*. A semi-matching is optimal if and
+only if there is no such path [1]_; the algorithm removes them.
 
-Every job first goes to its least loaded machine, jobs with the fewest machines first, and then once
-more. That leaves few paths. To find them, machines are taken by descending load. From a machine of
-load ``d`` all machines that its jobs could push on are visited, breadth first; one of load
-``d - 2`` or less ends a cost-reducing path. If there is none, the visited machines have loads ``d``
-and ``d - 1``, and their jobs lead nowhere else: no later path can end there or pass through, so
-they are closed for ever, and every machine is closed once. The load ``d`` at which that happens is
-their *level*. Most of a random crowd is one such set: a search that has visited every machine still
-open has nothing left to find and stops, long before it has looked at all their jobs.
+Every job first goes to its least loaded machine, jobs with the fewest machines first, and then once more.
+That leaves few paths. To find them, machines are taken by descending load. From a machine of load ``d`` a
+breadth-first search visits all machines that its jobs could move to, directly or by moving other jobs. A
+machine of load ``d - 2`` or less ends a cost-reducing path. If there is none, the visited machines have
+loads ``d`` and ``d - 1``, and their jobs lead nowhere else: no later path can end there or pass through. So
+these machines are closed for good, and every machine is closed once. The load ``d`` at which this happens
+is their *level*. In a random crowd most machines are in one such set: a search that has visited every open
+machine has nothing left to find and stops, long before it has scanned all their jobs.
 
 References
 ----------
@@ -47,7 +47,7 @@ def shift_loads(
     assigned: Int32[np.ndarray, " jobs"],
     load: Int32[np.ndarray, " machines"],
 ) -> Int32[np.ndarray, " machines"]:
-    """Shift jobs until no path reduces the cost; `assigned` and `load` follow; give the levels."""
+    """Shift jobs until no path reduces the cost, with `assigned` and `load` in place; return the levels."""
     near_start, near, moving, jobs = _by_owner(start, machine, assigned, len(load))
     closed = np.ones(len(load), dtype=np.bool_)
     closed[near] = False  # the others are on no path
@@ -68,7 +68,7 @@ def _by_owner(
     assigned: Int32[np.ndarray, " jobs"],
     n_machines: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Chains]:
-    """Copy the rows of jobs that can move, those of a machine side by side, and list them."""
+    """Copy the rows of jobs that can move, grouped by machine, and list them."""
     n_jobs, n_rows = np.zeros((2, n_machines), dtype=np.int64)
     _count_movable(start, assigned, n_jobs, n_rows)
     job_place, row_place = _offsets(n_jobs), _offsets(n_rows)
@@ -81,7 +81,7 @@ def _by_owner(
 
 
 def _offsets(count: np.ndarray) -> Int64[np.ndarray, " offsets"]:
-    """Return where each of several runs of so many starts, and the end."""
+    """Return the start of each of several runs of these lengths, and the end."""
     return np.append(0, np.cumsum(count)).astype(np.int64)
 
 
@@ -117,10 +117,10 @@ def _link(order, place, first, following, previous) -> None:
 
 @kernel
 def _copy_rows(start, machine, assigned, job_place, row_place, moving, near_start, near) -> None:
-    """Bring the rows of a machine's jobs together, so that a search scans memory in order.
+    """Group the rows of a machine's jobs, so that a search scans memory in order.
 
-    The copy reads rows in order and writes at one place per machine, which is far quicker than
-    reading them in the new order.
+    The copy reads rows in order and writes at one place per machine, which is far faster than reading them
+    in the new order.
     """
     for job in range(len(assigned)):
         if start[job + 1] - start[job] > 1:
@@ -168,7 +168,7 @@ def _shift(
 
 @kernel
 def _search(source, start, machine, jobs, load, queue, reached_by, visited, n_open):
-    """Breadth first to a load lower by 2 or more: that machine or NONE, and how many were seen."""
+    """Search breadth first for a load lower by 2 or more; return its machine or NONE, and how many it saw."""
     first, following, _ = jobs
     queue[0] = source
     visited[source] = True
@@ -193,7 +193,7 @@ def _search(source, start, machine, jobs, load, queue, reached_by, visited, n_op
 
 @kernel
 def _move(lists, item: int, old: int, new: int) -> None:
-    """Take an item out of the list `old` and put it at the head of `new`; NONE is no list."""
+    """Take an item out of the list `old` and put it at the head of `new`; NONE stands for no list."""
     first, following, previous = lists
     if old != NONE:
         if previous[item] == NONE:
@@ -252,8 +252,7 @@ def semi_matching(graph: csr_array) -> SemiMatching:
     Returns
     -------
     SemiMatching
-        An optimal assignment. Where a job may go to several equally loaded machines it goes to
-        the lowest code first.
+        An optimal assignment. Of several equally loaded machines a job goes to the lowest code first.
 
     Raises
     ------
@@ -264,12 +263,12 @@ def semi_matching(graph: csr_array) -> SemiMatching:
 
     Notes
     -----
-    **Guarantees.** Every job is assigned once, to a machine it is adjacent to. No cost-reducing
-    path remains, so the cost is the least possible. The sorted loads are the same for every
-    optimum; which machine carries which load is not, and is settled by code order. The result is
-    the same on every run. No recursion: paths may be as long as the graph.
+    **Guarantees.** Every job is assigned once, to a machine it is adjacent to. No cost-reducing path
+    remains, so the cost is the least possible. The sorted loads are the same for every optimum; the order
+    of codes decides which machine has which load. The result is the same on every run. No recursion: paths
+    may be as long as the graph.
 
-    **Cost.** Memory O(entries). Time O(entries) per cost-reducing path at worst; few are left
+    **Cost.** Memory O(entries). Time O(entries) per cost-reducing path in the worst case; few are left
     after the greedy start, and closed machines are never scanned again.
 
     References
@@ -290,7 +289,7 @@ def semi_matching(graph: csr_array) -> SemiMatching:
 
 
 def matching_and_level(graph: Any) -> tuple[SemiMatching, Int32[np.ndarray, " machines"]]:
-    """Return the optimal semi-matching and the level of each machine, which the search yields."""
+    """Return the optimal semi-matching and the level of each machine, which the search finds too."""
     start, machine = ascending_rows(graph)
     degree = np.diff(start)
     if not degree.all():
@@ -305,9 +304,9 @@ def matching_and_level(graph: Any) -> tuple[SemiMatching, Int32[np.ndarray, " ma
 
 
 def ascending_rows(graph: Any) -> tuple[Int[np.ndarray, " offsets"], Int[np.ndarray, " entries"]]:
-    """Return where each job's machines start, and the machines ascending, each once; not to be written.
+    """Return where each job's machines start, and the distinct machines in ascending order; read only.
 
-    Of 32 bits wherever they suffice: a kernel for each kind of integer is compiled apart.
+    The integers have 32 bits if these suffice: a kernel is compiled for each kind of integer.
     """
     _check_sparse(graph)
     if graph.ndim != 2:

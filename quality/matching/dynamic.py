@@ -1,4 +1,4 @@
-"""Hard penalties while workers are removed: an optimal semi-matching that is repaired, not redone.
+"""Hard penalties while workers are removed: an optimal semi-matching that is repaired, not recomputed.
 
 Use :class:`DynamicMatching`.
 
@@ -7,24 +7,23 @@ Use :class:`DynamicMatching`.
 >>> DynamicMatching(labels).load
 array([2, 1, 1], dtype=int32)
 
-Removing a worker takes her out of every label node. A node that loses its last worker vanishes, and
-a task left with one node is no conflict any more, so that node vanishes too. The nodes that were on
-her go to others. Each of these changes moves one unit of load. Searching the whole graph for a
-better place would visit most of it in vain, again and again; a bound on every worker's level keeps
-the repair local.
+Removing a worker takes her out of every label node. A node without workers vanishes. A task with one node
+left is no conflict any more, so that node vanishes too. The nodes assigned to her go to others. Each of
+these changes moves one unit of load. A search of the whole graph for a better place would visit most of it
+without result, again and again; a bound on every worker's level keeps the repair local.
 
-Every worker has such a bound, her *label* in this module. Her load is the label or one less (she is
-*full* or *short*), and no node is on a worker of a higher label than another of its workers has.
-That alone makes the semi-matching optimal: a cost-reducing path would have to end two lower. A full
-worker who is given one more node passes one on to a short worker, a short worker who loses one
-takes one over from a full worker, along a path inside their label. If there is none, everybody who
-was reached moves to the next label; and if the label has no such worker at all, all of it moves,
-without a search.
+Every worker has such a bound, her *label* in this module. Her load is the label (she is *full*) or one less
+(she is *short*), and no node is assigned to a worker of a higher label than another of its workers has.
+That alone makes the semi-matching optimal: a cost-reducing path would have to end at a load lower by two. A
+full worker who gets one more node passes one to a short worker, and a short worker who loses one takes one
+over from a full worker, along a path inside their label. If there is no such path, all workers that the
+search reached move to the next label. If the label has no such worker at all, all its workers move, without
+a search.
 
-A label is the level or one more. It is the level of a full worker, and of a short one to whom a
-path from a full worker of her label leads. If none does, everybody who reaches her is short too,
-and moves one label down, to the level. This is computed when a level is asked for, and only for the
-workers asked about: keeping all levels true would cost more than the repair.
+A label is the level or one more. It is the level of a full worker, and of a short worker who is reached by
+a path from a full worker of her label. If she is not, every worker with a path to her is short too, and all
+of them move one label down, to the level. This is computed when a level is requested, and only for the
+workers in question: keeping all levels exact would cost more than the repair.
 """
 
 import numpy as np
@@ -45,10 +44,10 @@ __all__ = [
     "remove_worker",
 ]
 
-# label of a removed worker; worker of a vanished node; result of a search that found none
+# label of a removed worker; worker of a vanished node; result of a search without success
 GONE = -1
 FULL, SHORT = 0, 1  # label minus load
-BLOCK = 256  # workers, of whom the first is known until one of them changes
+BLOCK = 256  # workers in a block, whose first by `highest` is cached until one of them changes
 
 
 @kernel
@@ -62,7 +61,7 @@ def census(load, label, most: int):
 
 @kernel
 def remove_worker(worker: int, edges, tasks, state, search) -> None:
-    """Remove the worker; nodes and tasks that cease to be in conflict go first, then hers are placed."""
+    """Remove a worker: first drop nodes and tasks that cease to be in conflict, then place her nodes."""
     job_start, job, job_end = edges[2], edges[3], edges[4]
     task, task_start, n_nodes, n_near = tasks
     assigned, load, label, count = state
@@ -84,7 +83,7 @@ def remove_worker(worker: int, edges, tasks, state, search) -> None:
                             losers[n_losers] = owner
                             n_losers += 1
                         n_lost[owner] += 1
-    for loser in losers[:n_losers]:  # their loads counted vanished nodes until here
+    for loser in losers[:n_losers]:  # their loads counted vanished nodes up to here
         _lose(loser, n_lost[loser], edges, state, search)
         n_lost[loser] = 0
     for at in range(job_start[worker], job_end[worker]):
@@ -94,7 +93,7 @@ def remove_worker(worker: int, edges, tasks, state, search) -> None:
 
 @kernel
 def _place(node: int, edges, state) -> int:
-    """Assign a node to its worker of lowest label, then lowest load, then lowest code; return her."""
+    """Assign a node to its worker of lowest label, then lowest load, then lowest code; return that worker."""
     start, near = edges[0], edges[1]
     assigned, load, label, _ = state
     best = GONE
@@ -148,7 +147,7 @@ def _lose(sink: int, n_lost: int, edges, state, search) -> None:
                 assigned[by_node[giver]] = by_worker[giver]
                 giver = by_worker[giver]
         elif n_reached == 1:
-            # no worker of her label can pass to her: she falls to the label of those who can
+            # no worker of her label can pass a node to her: she falls to the label of those who can
             step = min(n_lost, here - below)
             label[sink] -= step
             load[sink] -= step
@@ -172,7 +171,7 @@ def _find_short(source: int, edges, state, search):
     here = label[source]
     if count[here, SHORT] == 0:
         return GONE, 0
-    seen[-1] += 1  # the number of this search: marks of earlier searches need no clearing
+    seen[-1] += 1  # the number of this search, so that marks of earlier searches need no clearing
     queue[0], seen[source] = source, seen[-1]
     n_reached, position = 1, 0
     while position < n_reached:
@@ -197,8 +196,8 @@ def _find_short(source: int, edges, state, search):
 def _find_full(sink: int, edges, state, search):
     """Search backwards, inside the label of a short worker, for a full worker.
 
-    Return her or GONE, the number of workers seen (0 if the whole label is short), and the highest
-    lower label of workers who could pass a node to those seen.
+    Return her or GONE, the number of workers seen (0 if the whole label is short), and the highest lower
+    label of workers who could pass a node to those seen.
     """
     job_start, job, job_end = edges[2], edges[3], edges[4]
     assigned, load, label, count = state
@@ -214,18 +213,18 @@ def _find_full(sink: int, edges, state, search):
     while position < n_reached:
         taker = queue[position]
         position += 1
-        # most of a repair's time goes here: unsigned indices need no test for negative ones
+        # most of a repair's time is here: unsigned indices need no test for negative ones
         at, end = np.uint64(job_start[taker]), np.uint64(job_end[taker])
         while at < end:
             node = job[at]
             owner = assigned[np.uint64(node)]
-            if owner == GONE:  # vanished: dropped from the list
+            if owner == GONE:  # vanished: removed from the list
                 end -= np.uint64(1)
                 job[at] = job[end]
                 continue
             at += np.uint64(1)
             its = label[np.uint64(owner)]
-            # arithmetic, since a branch here is mispredicted half of the time
+            # arithmetic, as a branch here is mispredicted half of the time
             is_lower = its < here
             below = max(below, is_lower * its)
             if (not is_lower) & (seen[np.uint64(owner)] != search_number):
@@ -241,7 +240,7 @@ def _find_full(sink: int, edges, state, search):
 
 @kernel
 def _move(n_reached: int, here: int, by: int, label, count, search) -> None:
-    """Change the label of the workers reached by `by`, or of all workers of the label if none was.
+    """Add `by` to the label of the workers reached, or of all workers of the label if none was reached.
 
     A rise (1) makes full workers short; a fall (-1) makes short workers full.
     """
@@ -275,8 +274,8 @@ def level_of(worker, edges, state, search):
 def highest(judged, rank, changed, first, edges, state, search) -> int:
     """Return the judged worker of highest level, then lowest rank, then lowest code; GONE if none.
 
-    `first` has the same of each block by label: a block is looked through where a label has changed, or
-    where its first is among those `changed`.
+    `first` caches this for each block, by label: a block is scanned if a label has changed, or if its first
+    is among those in `changed`.
     """
     label, stale = state[2], search[6]
     for worker in changed:
@@ -284,7 +283,7 @@ def highest(judged, rank, changed, first, edges, state, search) -> int:
     for worker in changed:
         one = first[worker // BLOCK]
         if judged[worker] and label[worker] != GONE:
-            lower, upper = min(one, worker), max(one, worker)  # equals: the lower code comes first
+            lower, upper = min(one, worker), max(one, worker)  # ties: the lower code comes first
             first[worker // BLOCK] = _before(lower, upper, label, rank)
     while True:
         best = GONE
@@ -305,7 +304,7 @@ def highest(judged, rank, changed, first, edges, state, search) -> int:
 
 @kernel
 def _before(one, other, label, rank) -> int:
-    """Return who of two has the higher label, or the lower rank; the one if both are equal."""
+    """Return the one of two with the higher label, or the lower rank; the first if both are equal."""
     if one == GONE or label[other] > label[one]:
         return int(other)
     return int(other) if label[other] == label[one] and rank[other] < rank[one] else int(one)
@@ -324,10 +323,10 @@ class DynamicMatching:
     **Guarantees.** After any removals the cost and the sorted loads are those of a fresh optimal
     semi-matching of the workers left, and so are the levels.
 
-    **Cost.** Memory O(labels). A removal takes time in proportion to the labels of the worker and
-    to the parts of their levels that are searched. :meth:`highest` looks at every worker, or at those
-    who have changed, the first of every 256 and, where she has changed, all of them; and, most
-    often, at the labels of one.
+    **Cost.** Memory O(labels). The time of a removal is proportional to the labels of the worker and to the
+    parts of their levels that are searched. :meth:`highest` examines every worker, or with `changed` those
+    workers and the first of every block of 256, whose workers are all examined if she has changed; and,
+    most often, the labels of one worker.
 
     References
     ----------
@@ -351,7 +350,7 @@ class DynamicMatching:
         found, level = matching_and_level(graph)
         start, near, node_start, node = both_ways(graph)
         self._edges = (start, near, node_start, node, node_start[1:].copy())
-        task = np.repeat(np.arange(labels.n_tasks, dtype=np.int32), n_nodes)  # of each node
+        task = np.repeat(np.arange(labels.n_tasks, dtype=np.int32), n_nodes)  # task of each node
         task_start = np.concatenate([[0], np.cumsum(n_nodes)])
         self._tasks = (task, task_start, n_nodes, np.diff(start))
         most = 1 + int(np.diff(node_start).max(initial=0))
@@ -365,7 +364,7 @@ class DynamicMatching:
 
     @property
     def load(self) -> Int32[np.ndarray, " workers"]:
-        """Label nodes each worker answers for; 0 for a removed worker."""
+        """Number of label nodes that each worker answers for; 0 for a removed worker."""
         return self._load.copy()
 
     @property
@@ -398,17 +397,17 @@ class DynamicMatching:
         Parameters
         ----------
         judged
-            True for each worker who counts; those removed count never.
+            True for each worker who counts; removed workers never count.
         rank
-            Of equal levels the lowest rank comes first, then the lowest code.
+            Ties in level go to the lowest rank, then the lowest code.
         changed
-            The workers for whom `judged` or `rank` is not what it was at the last call; by default
-            anybody. Where someone is left out the answer may be wrong.
+            The workers whose `judged` or `rank` differs from the last call; None for all. If one is
+            missing, the result may be wrong.
 
         Raises
         ------
         ValueError
-            If nobody who is left is judged, or there is not one truth value and one rank per worker.
+            If no remaining worker is judged, or there is not one truth value and one rank per worker.
         """
         shape = self._label.shape  # loops run over it
         if not (judged.dtype == np.bool_ and judged.shape == rank.shape == shape):

@@ -5,22 +5,22 @@ Use :func:`load_levels`. :func:`level_out` serves :func:`quality.balanced_loads`
 >>> load_levels(csr_array([[1, 1, 0], [0, 0, 1], [0, 0, 1]])).level
 array([1, 1, 2], dtype=int32)
 
-**Levels.** The sorted loads of an optimal semi-matching are unique, but who carries which load is
-not: of two equally placed workers one gets the higher load, and the order of the codes decides
-which. The *level* of a worker does not depend on that. Take the workers of the largest load ``d``
-and everybody to whom alternating paths lead from them: this closed set has loads ``d`` and
-``d - 1``, and ``d`` is its level. Take it away and go on with the next load. A unit of load can be
-passed along an alternating path from a load of ``d`` to one of ``d - 1`` without any cost. So the
-level is the largest load a worker has in any optimum; and by the exchange property of the load
-vectors there is no other way to a different optimum, so nobody exceeds it.
+**Levels.** The sorted loads of an optimal semi-matching are unique, but their workers are not: of two
+equally placed workers one gets the higher load, and the order of the codes decides which. The *level* of a
+worker does not depend on that. Take the workers of the largest load ``d`` and all workers to whom
+alternating paths lead from them. This closed set has loads ``d`` and ``d - 1``, and ``d`` is its level.
+Remove it and continue with the next load. A unit of load can be passed along an alternating path from a
+load of ``d`` to one of ``d - 1`` without any cost. So the level is the largest load that a worker has in
+any optimum: by the exchange property of the load vectors there is no other way to a different optimum, so
+nobody exceeds it.
 
-**Fractional shares.** Machines of different levels never share a job's load in the optimum, so a
-job is shared within one *part* only: connected machines of one level. In a part of ``m`` machines
-with ``n`` jobs each machine is to carry ``n / m``. Load above that runs down to machines below it,
-in *waves*: machines are taken from the farthest to the nearest, so that one wave carries the load
-over any distance. Machines whose load cannot run down any further cannot be as low as ``n / m``;
-they are split off with the jobs that only they have. When no part splits, all are level. This is
-decomposition by minimum cuts [1]_, all parts at a time.
+**Fractional shares.** Machines of different levels never share a job's load in the optimum, so a job is
+shared within one *part* only: connected machines of one level. In a part of ``m`` machines with ``n`` jobs
+each machine's target is ``n / m``. Load above the target flows to machines below it, in *waves*: machines
+are taken from the farthest to the nearest, so that one wave carries the load over any distance. Machines
+whose load cannot flow any further cannot be as low as ``n / m``; they are split off with the jobs that only
+they have. When no part splits, all are level. This is decomposition by minimum cuts [1]_, for all parts at
+a time.
 
 References
 ----------
@@ -44,7 +44,7 @@ __all__ = [
 ]  # fmt: skip
 
 FAR = -1  # no machine with room can be reached
-AT_ONCE = 2**22  # entries that waves go through between two reports of progress: some milliseconds
+AT_ONCE = 2**22  # entries that waves process between two reports of progress: some milliseconds
 
 
 def level_out(
@@ -54,7 +54,7 @@ def level_out(
     max_iter: int,
     tell: Callable[[int], object],
 ) -> int:
-    """Move shares, which are brought up to date, in at most so many waves; how many there were."""
+    """Move shares, in place, in at most so many waves; return the number of waves."""
     start, machine, *_ = edges
     part = level.copy()
     distance, queue = np.empty((2, len(part)), dtype=np.int32)
@@ -107,7 +107,7 @@ def _find_homes(start, machine, share, home) -> None:
 
 @kernel
 def _join_parts(start, machine, part, home, joined) -> None:
-    """Write which entries are of a machine in the part of their job's home."""
+    """Write which entries belong to a machine in the part of their job's home."""
     for job in range(len(home)):
         own = part[home[job]]
         for entry in range(start[job], start[job + 1]):
@@ -120,7 +120,7 @@ def connected(
     joined: Bool[np.ndarray, " entries"],
     n_machines: int,
 ) -> Int32[np.ndarray, " machines"]:
-    """Return the lowest code among the machines to which each is connected by joined entries."""
+    """Return the lowest code among the machines that joined entries connect each machine to."""
     pool = np.arange(n_machines, dtype=np.int32)
     _connect(start, machine, joined, pool)
     return pool
@@ -145,7 +145,7 @@ def _connect(start, machine, joined, pool) -> None:
 
 @kernel
 def _find_root(pool, machine: int) -> int:
-    """The lowest code of a set of machines; the way there is halved for the next to come."""
+    """Return the lowest code of a set of machines, halving the path for later calls."""
     while pool[machine] != machine:
         pool[machine] = pool[pool[machine]]
         machine = pool[machine]
@@ -158,7 +158,7 @@ def _excess(
     part: Int32[np.ndarray, " machines"],
     home: Int[np.ndarray, " jobs"],
 ) -> tuple[Float64[np.ndarray, " machines"], Float64[np.ndarray, " machines"]]:
-    """How far each machine's load is above the mean of its part, and what counts as level."""
+    """Return each machine's load above the mean of its part, and the tolerance that counts as level."""
     n_machines = len(part)
     n_near = np.bincount(part, minlength=n_machines)[part]
     n_jobs = jobs_of(part, home)[part]
@@ -169,7 +169,7 @@ def _excess(
 def jobs_of(
     part: Int32[np.ndarray, " machines"], home: Int32[np.ndarray, " jobs"]
 ) -> Int64[np.ndarray, " machines"]:
-    """Return how many jobs have their home in the part of each name."""
+    """Return the number of jobs whose home is in the part of each name."""
     n_jobs = np.zeros(len(part), dtype=np.int64)
     _count_jobs(part, home, n_jobs)
     return n_jobs
@@ -198,9 +198,9 @@ def _add_shares(machine, share, load) -> None:
 
 @kernel
 def _distances(edges, share, part, home, excess, slack, distance, queue, reached) -> int:
-    """Steps from each machine to the next that has room, and the machines by it; all are `FAR` before.
+    """Return how many machines reach one with room, and write their distances, which are `FAR` before.
 
-    The number of those, or 0 if no machine with too much is among them.
+    `by_distance` lists them in order. The result is 0 if no machine with excess load is among them.
     """
     start, machine, at_start, at, job_of = edges
     n_reached, position = 0, 0
@@ -261,11 +261,11 @@ def _split(
     excess: Float64[np.ndarray, " machines"],
     distance: Int32[np.ndarray, " machines"],
 ) -> bool:
-    """Split off what cannot run down, in parts where something is left; whether there is any."""
+    """Split off machines whose load cannot flow, in parts with an excess; return whether there were any."""
     left = np.bincount(part, np.maximum(0.0, excess), len(part))
     # at least 1 if the part cannot be level, else rounding
     uneven = (left * np.bincount(part, minlength=len(part)) > 0.5)[part]
-    # a part is named by one of its machines: adding their number makes a new name
+    # a part has the name of one of its machines: adding the number of machines makes a new name
     part[uneven & (distance == FAR)] += len(part)
     return bool(uneven.any())
 
@@ -277,9 +277,9 @@ class LoadLevels:
     Parameters
     ----------
     level
-        The largest load each machine has in any optimal semi-matching.
+        The largest load of each machine over all optimal semi-matchings.
     least
-        The smallest load each machine has in any: `level`, or one less.
+        The smallest load of each machine over all of them: `level`, or one less.
     load, assigned
         One optimal semi-matching: loads between `least` and `level`, and the machine of each job.
     """
@@ -309,11 +309,11 @@ def load_levels(graph: csr_array) -> LoadLevels:
 
     Notes
     -----
-    **Guarantees.** Each machine has a load of `level` in some optimal semi-matching and one of
-    `least` in some, and never one outside. Both are the same whatever the order of jobs and
-    machines. They are the balanced load (:func:`quality.balanced_loads`) rounded up and down.
+    **Guarantees.** Each machine has a load of `level` in some optimal semi-matching and a load of `least`
+    in some, and never one outside this range. Both are the same for any order of jobs and machines. They
+    are the balanced load (:func:`quality.balanced_loads`) rounded up and down.
 
-    **Cost.** One optimal semi-matching, which yields the levels, and two scans of the entries.
+    **Cost.** One optimal semi-matching, which includes the levels, and two scans of the entries.
 
     References
     ----------
@@ -357,7 +357,7 @@ def both_ways(
 
 @kernel
 def _lower(job_start, job, assigned, load, level, least, queue) -> None:
-    """Backwards from the loads one below their level, inside the level: those may go down too."""
+    """Search backwards from loads one below their level, inside the level, for others that may fall too."""
     n_queued = 0
     for source in range(len(load)):
         if load[source] < level[source]:

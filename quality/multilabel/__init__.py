@@ -1,8 +1,9 @@
-"""Multi-label: several classes may hold for a task at once; which do, how workers give them, how they agree.
+"""Multi-label: several classes may hold for a task at once; consensus, workers' rates, and agreement.
 
 :func:`encode_multilabels` checks and codes a table of answers, each a set of classes.
-:func:`multilabel_consensus` says which classes hold for each task, with workers' skill shared across
-classes; :func:`set_alpha` how far the sets agree. :func:`simulate_multilabels` makes crowds of known truth.
+:func:`multilabel_consensus` estimates which classes hold for each task, with workers' skill shared across
+classes. :func:`set_alpha` measures how far the sets agree. :func:`simulate_multilabels` draws crowds of
+known truth.
 
 >>> workers, tasks = ["ann", "bob", "cy"] * 2, ["one"] * 3 + ["two"] * 3
 >>> sets = [["cat"], ["cat", "dog"], ["cat", "dog"], ["cat"], ["cat"], ["cat"]]

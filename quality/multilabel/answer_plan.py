@@ -1,4 +1,4 @@
-"""Whom to ask about which task next, where several classes may hold: a further answer is about all of them.
+"""Which worker to ask about which task next, if several classes may hold: an answer concerns all of them.
 
 >>> from quality.multilabel import encode_multilabels, multilabel_consensus
 >>> table = encode_multilabels(
@@ -28,16 +28,16 @@ LEAST_GAIN = 1e-12  # nats: less is rounding
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AnswerPlan:
-    """Result of :func:`plan_answers`: whom to ask for an answer to what, the largest gain first.
+    """Result of :func:`plan_answers`: the pairs of task and worker to ask, the largest gain first.
 
     Parameters
     ----------
     task, worker
-        Codes; no task is there twice, and no worker is asked about a task that she has answered.
+        Codes; no task occurs twice, and no worker is asked about a task that she has answered.
     gain
-        By how much each answer is expected to lower the uncertainty about the task's classes, in nats.
+        Expected reduction of the uncertainty about the task's classes by each answer, in nats.
     by_class
-        How much of all gains together is about each class.
+        Part of the sum of all gains that concerns each class.
     """
 
     task: Int64[np.ndarray, " plan"]
@@ -59,22 +59,22 @@ def plan_answers(
     tasks: Int64[np.ndarray, " considered"] | None = None,
     workers: Int64[np.ndarray, " asked"] | None = None,
 ) -> AnswerPlan:
-    """Choose further answers, one a task at most, by the information each is expected to have.
+    """Choose further answers, at most one a task, by the expected information of each.
 
-    The gain of asking a worker about a task is the sum over the classes of the information that her word
-    for the class, or her silence, has about whether it holds: by the class's probability, her sensitivity
-    and her false rate. The pair of the largest gain is planned, again and again.
+    The gain of asking a worker about a task is a sum over the classes: the information, about whether the
+    class holds, in whether she gives the class. It depends on the class's probability, her sensitivity and
+    her false rate. The pair of the largest gain is planned, again and again.
 
     Parameters
     ----------
     table, found
-        The answers there are, and their consensus.
+        The present answers, and their consensus.
     budget
-        At most so many answers, >= 0.
+        Maximum number of answers, >= 0.
     per_worker
-        At most so many of each worker, >= 1.
+        Maximum number of answers of each worker, >= 1.
     tasks, workers
-        Codes of those to choose from, in any order; all if None.
+        Codes to choose from, in any order; all if None.
 
     Raises
     ------
@@ -84,12 +84,12 @@ def plan_answers(
 
     Notes
     -----
-    **Guarantees.** Every pair planned has the largest gain of all pairs that were left, equals in the
-    order of task and then worker codes. Gains never rise along the plan, and add up to those by class.
-    Classes that a task does not show are no part of its gain.
+    **Guarantees.** Every planned pair has the largest gain of all remaining pairs; ties are in the order of
+    task and then worker codes. Gains never rise along the plan, and add up to those by class. Classes that
+    a task does not show have no part in its gain.
 
-    **Limits.** Classes count one by one: what an answer says of one class by another is left out. A task that
-    needs two further answers is planned for one.
+    **Limits.** Classes count one by one: the information of an answer about one class through another is
+    left out. A task that needs two further answers gets one.
 
     **Cost.** Tasks times workers times classes, and their pairs in memory.
     """
@@ -105,7 +105,7 @@ def plan_answers(
         )
     asked = _codes("workers", workers, table.n_workers)
     about = _codes("tasks", tasks, table.n_tasks)
-    chance = (found.table() * table.shows())[about]  # an answer says nothing of what was not shown
+    chance = (found.table() * table.shows())[about]  # an answer is no evidence on classes not shown
     gain = np.zeros((len(about), len(asked)))
     for code in range(table.n_classes):
         gain += _gain(
@@ -128,7 +128,7 @@ def plan_answers(
 def _codes(
     name: str, given: Int64[np.ndarray, " given"] | None, number: int
 ) -> Int64[np.ndarray, " codes"]:
-    """Return the codes to choose from, ascending, each once; raise ValueError if they are none."""
+    """Return the codes to choose from, ascending, each once; raise ValueError unless they are codes."""
     if given is None:
         return np.arange(number)
     if not (given.dtype.kind in "iu" and np.all((given >= 0) & (given < number))):
@@ -139,7 +139,7 @@ def _codes(
 
 
 def _gain(chance: np.ndarray, hit: np.ndarray, false: np.ndarray) -> np.ndarray:
-    """The information in nats that a word or a silence has about whether a class holds."""
+    """Return the information in nats, about whether a class holds, in whether a worker gives it."""
     given = chance * hit + (1 - chance) * false
     of_truth = chance * (entr(hit) + entr(1 - hit)) + (1 - chance) * (entr(false) + entr(1 - false))
     found: np.ndarray = np.maximum(entr(given) + entr(1 - given) - of_truth, 0.0)

@@ -44,14 +44,14 @@ class MultiLabels:
         One row per answer. A worker answers a task at most once.
     label_start, label
         The classes of answer ``a``, in increasing order: ``label[label_start[a]:label_start[a + 1]]``;
-        none where her answer is that no class holds.
+        empty if her answer is that no class holds.
     workers, tasks, classes
         Vocabularies; a code need not occur.
     task_start
         Answers of task ``t`` are ``task_start[t]:task_start[t + 1]``.
     shown_start, shown
-        The classes that a task's workers could choose from, as `label_start` and `label` of a task;
-        None where all could be.
+        The classes that a task's workers could choose from, stored per task as `label_start` and `label`
+        are; None if all could be chosen everywhere.
     """
 
     worker: Int32[np.ndarray, " answers"]
@@ -91,7 +91,7 @@ class MultiLabels:
 
     @property
     def n_classes(self) -> int:
-        """Number of classes an answer may hold."""
+        """Number of classes in the vocabulary."""
         return len(self.classes)
 
     def set_of(self, answer: int) -> Shaped[np.ndarray, " labels"]:
@@ -101,7 +101,7 @@ class MultiLabels:
         return names
 
     def shows(self) -> Bool[np.ndarray, "tasks classes"]:
-        """Return whether each task was shown with each class."""
+        """Return which classes each task showed."""
         if self.shown_start is None or self.shown is None:
             return np.ones((self.n_tasks, self.n_classes), dtype=np.bool_)
         found = np.zeros((self.n_tasks, self.n_classes), dtype=np.bool_)
@@ -129,8 +129,8 @@ class MultiLabels:
     def merge_workers(self, groups: Int[np.ndarray, " workers"]) -> "MultiLabels":
         """Return the same table with one answer per group and task, in the place of its first member.
 
-        A class is in a group's answer if more than half of its members who answered gave it, or half of
-        them, the first of whom did. `groups` has -1 for a worker who answers for herself.
+        A class is in a group's answer if more than half of the members who answered gave it, or if half of
+        them did, the first among these. `groups` has -1 for a worker in no group.
 
         Raises
         ------
@@ -159,7 +159,7 @@ class MultiLabels:
 def encode_gold_sets(
     table: MultiLabels, task: Iterable[Any], labels: Iterable[Iterable[Any]]
 ) -> Int8[np.ndarray, "tasks classes"]:
-    """Code known truths: 1 where a class holds for a task, 0 where it does not, -1 where that is unknown.
+    """Code known truths: 1 if a class holds for a task, 0 if it does not, -1 if that is unknown.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ def encode_gold_sets(
     Raises
     ------
     LabelError
-        If a task is missing or there twice, or a class is not one of the table's.
+        If a task is missing or occurs twice, or a class is not one of the table's.
 
     Notes
     -----
@@ -192,7 +192,7 @@ def encode_gold_sets(
             column="label",
         )
     if names:
-        code_columns(task=names)  # which names a fault
+        code_columns(task=names)  # its error names the fault
     gold = np.full((table.n_tasks, table.n_classes), -1, dtype=np.int8)
     place = {name: code for code, name in enumerate(table.tasks.tolist())}
     code = {name: number for number, name in enumerate(table.classes.tolist())}
@@ -232,24 +232,22 @@ def encode_multilabels(
     worker, task
         Columns of names: who answered, and which task.
     labels
-        The set of classes of each row, any iterable of names but a text; empty where no class holds.
-        A class that is named twice in a row counts once.
+        The set of classes of each row, any iterable of names except a text; empty if no class holds. A
+        class that is named twice in a row counts once.
     classes
-        The classes an answer may hold, in the order of their codes; without it those that occur,
-        sorted.
+        The vocabulary of classes, in the order of their codes; without it the classes that occur, sorted.
     shown
-        The classes that the workers of a task could choose from, by the task's name; tasks that are
-        not in it were shown all. What was not shown is neither given nor denied.
+        The classes that the workers of a task could choose from, by the task's name; other tasks showed
+        all. A class that was not shown is neither given nor denied.
     repeats
-        ``"join"`` makes one answer of several rows of a worker about a task, for tables with a row a
-        label; ``"error"`` refuses them.
+        ``"join"`` makes one answer of several rows of a worker about a task, for tables with one row for
+        each label; ``"error"`` refuses such rows.
 
     Raises
     ------
     LabelError
-        If a cell is missing, columns differ in length, a class is not in `classes` or not among those
-        shown, there is no class at all, rows repeat, or `shown` is of other tasks alone. The error names
-        column and row.
+        If a cell is missing, columns differ in length, a class is not in `classes` or was not shown, there
+        is no class at all, rows repeat, or `shown` has none of these tasks. The error names column and row.
 
     Notes
     -----
@@ -299,7 +297,7 @@ def _starts(count: np.ndarray) -> Int64[np.ndarray, " bounds"]:
 
 
 def _as_set(row: int, given: Any) -> list[Any]:
-    """Return one row's classes as a list; a text would be taken apart into letters."""
+    """Return one row's classes as a list; refuse a text, which would be split into letters."""
     if isinstance(given, list):
         return given
     if isinstance(given, str | bytes) or not hasattr(given, "__iter__"):
@@ -315,7 +313,7 @@ def _as_set(row: int, given: Any) -> list[Any]:
 def _class_codes(
     flat: list[Any], row: Int64[np.ndarray, " labels"], classes: Sequence[Any] | None
 ) -> tuple[Int64[np.ndarray, " labels"], Shaped[np.ndarray, " classes"]]:
-    """Return the code of each class given, and the classes."""
+    """Return the code of each given class, and the classes."""
     declared = None
     if classes is not None:
         codes, names = code_columns(classes=list(classes))["classes"]
@@ -378,7 +376,7 @@ def _shown(
     tasks: Shaped[np.ndarray, " tasks"],
     classes: Shaped[np.ndarray, " classes"],
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Return the classes shown as offsets and codes; None where all were everywhere."""
+    """Return the shown classes as offsets and codes; None if all were shown everywhere."""
     if shown is None:
         return None, None
     if shown and not any(task in shown for task in tasks.tolist()):
@@ -413,7 +411,7 @@ def _shown(
 
 
 def _check_shown(table: MultiLabels) -> None:
-    """Raise LabelError where an answer holds a class that its task did not show."""
+    """Raise LabelError if an answer holds a class that its task did not show."""
     if table.shown_start is None or table.shown is None:
         return
     n_classes = table.n_classes

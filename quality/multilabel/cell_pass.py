@@ -1,11 +1,11 @@
-"""Cells, which are tasks by classes that somebody gave, and passes over each worker's answer to them.
+"""Cells, which are the pairs of a task and a class that somebody gave it, and passes over their answers.
 
-A class that gold says holds for a task is a cell, too, whether or not somebody gave it.
+A class that holds for a task by gold is a cell, too, whether or not somebody gave it.
 
-A class that nobody gave a task has no cell: it costs nothing, and what it says of workers is added per
-class (:func:`quality.multilabel.skill_sharing.silent_chance`). What is stored is linear in the labels, what
-is passed in the triples of a worker, a task and a class that some worker of the task gave: her denial, to
-which a label adds what it says more.
+A class that nobody gave a task has no cell and costs nothing; its evidence on workers is added per class
+(:func:`quality.multilabel.skill_sharing.silent_chance`). Memory is linear in the labels. A pass takes time
+linear in the triples of a worker, a task, and a class that some worker of the task gave: each counts as a
+denial, and a label adds the difference to it.
 """
 
 from dataclasses import dataclass
@@ -30,13 +30,13 @@ class Cells:
     start, label
         The classes of task ``t`` that somebody gave: ``label[start[t]:start[t + 1]]``, in order.
     giver, cell
-        Who gave each label of the table, in its order, and the cell that it is about.
+        The worker of each label of the table, in its order, and the cell that it is about.
     known
         1 for a cell that is known to hold, 0 for one that does not, -1 otherwise.
     given, met, asked
         How often each worker gave each class, was asked about a cell of it, and about the class at all.
     silent
-        ``silent[c, k]``: tasks with ``k`` answers that showed the class and to which nobody gave it.
+        ``silent[c, k]``: tasks with ``k`` answers that showed the class and got it from nobody.
     """
 
     start: Int64[np.ndarray, " task_starts"]
@@ -54,13 +54,13 @@ class Cells:
 
     @property
     def n_given(self) -> Int64[np.ndarray, " cells"]:
-        """Workers who gave the class of each cell; none where gold alone says that it holds."""
+        """Number of workers who gave the class of each cell; 0 if it is a cell by gold alone."""
         counted: np.ndarray = np.bincount(self.cell, minlength=len(self.label))
         return counted
 
     @property
     def shown(self) -> Float64[np.ndarray, " classes"]:
-        """Tasks with answers that showed each class."""
+        """Number of tasks with answers that showed each class."""
         counted: np.ndarray = np.bincount(self.label, minlength=len(self.silent)) + self.silent.sum(
             axis=1
         )
@@ -68,7 +68,7 @@ class Cells:
 
 
 def cells_of(table: MultiLabels, gold: Int8[np.ndarray, "tasks classes"] | None = None) -> Cells:
-    """Return the cells of a table; `gold` is 1 where a class holds, 0 where not, -1 where unknown.
+    """Return the cells of a table; `gold` is 1 if a class holds, 0 if not, -1 if unknown.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def cells_of(table: MultiLabels, gold: Int8[np.ndarray, "tasks classes"] | None 
 def yes_no_labels(table: MultiLabels, cells: Cells | None = None) -> CrowdLabels:
     """Return workers' answers to each cell as labels: a cell is a task, its classes are no and yes.
 
-    What works on labels then works on sets: :func:`~quality.dependent_groups` finds who copies whom.
+    Functions of labels then apply to sets: :func:`~quality.dependent_groups` finds workers who copy.
 
     >>> from quality.multilabel import encode_multilabels
     >>> yes_no_labels(encode_multilabels(["ann", "bob"], [1, 1], [["cat"], ["cat", "dog"]]))
@@ -213,7 +213,7 @@ def _fill(
             for answer in range(task_start[task], task_start[task + 1]):
                 who, here = np.uint64(worker[answer]), row[answer]
                 met[who, mine] += 1.0
-                # both run in the order of classes
+                # both are in the order of classes
                 if here < label_start[answer + 1] and label[here] == cell_label[cell]:
                     given[who, mine] += 1.0
                     of_label[here] = cell
@@ -233,13 +233,14 @@ def cell_odds(
     word: Float64[np.ndarray, "workers classes"],
     odds: Float64[np.ndarray, " cells"],
 ) -> None:
-    """Write the log odds that each cell holds, by itself and as if nothing were known of it, in place.
+    """Write the log odds that each cell holds, by its own evidence and without gold, in place.
 
-    To the log odds `prior` a worker's denial of a class adds `denial`, her word for it `word` besides.
+    To the log odds `prior` a worker's denial of a class adds `denial`; if she gives it, `word` is added
+    too.
     """
     for task in range(len(task_start) - 1):
         for cell in range(start[task], start[task + 1]):
-            mine = np.uint64(label[cell])  # unsigned: no index is asked whether it is negative
+            mine = np.uint64(label[cell])  # unsigned: no check whether an index is negative
             total = prior[mine]
             for answer in range(task_start[task], task_start[task + 1]):
                 total += denial[np.uint64(worker[answer]), mine]
@@ -262,7 +263,7 @@ def count_cells(
     mass: Float64[np.ndarray, "workers classes"],
     total: Float64[np.ndarray, " classes"],
 ) -> None:
-    """Add the chance that each cell holds to its workers' counts and its class's, in place.
+    """Add the probability that each cell holds to its workers' counts and its class's, in place.
 
     `hit` counts the cells that hold among those a worker gave, `mass` among all that she was asked about,
     and `total` those of each class.

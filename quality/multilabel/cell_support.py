@@ -1,6 +1,6 @@
-"""What speaks for each cell of sets of classes: the model's odds, the votes, how far errors are shared.
+"""The evidence for each cell of sets of classes: the model's odds, the votes, and shared errors.
 
-As :func:`quality.task_support` says it of labels, whose tasks are the cells and whose classes are no and yes.
+It is :func:`quality.task_support` for labels whose tasks are the cells and whose classes are no and yes.
 """
 
 import numpy as np
@@ -24,15 +24,15 @@ __all__ = ["cell_support"]
 def cell_support(
     table: MultiLabels, cells: Cells, chance: Float64[np.ndarray, " cells"]
 ) -> Support:
-    """Return the support of each cell, whose `chance` to hold the model says.
+    """Return the support of each cell, whose probability of holding is `chance`.
 
     It is the :func:`quality.task_support` of :func:`quality.yes_no_labels`, up to rounding. Only its
-    `reliability` is not known: these are the cells that somebody gave, on which votes are less alike.
+    `reliability` is unknown: only cells that somebody gave are here, and votes on these are less alike.
     """
     n_cells = np.diff(cells.start)
     n_votes = np.diff(table.task_start).repeat(n_cells).astype(np.float64)
     yes = cells.n_given.astype(np.float64)
-    # expected errors of one who denies all classes of each task, and what giving one adds
+    # expected errors of a worker who denies all classes of each task, and the addition for giving one
     denied = np.add.reduceat(np.append(chance, 0.0), cells.start[:-1]) * (n_cells > 0)
     more = 1.0 - 2.0 * chance
     wrong = np.bincount(table.worker, denied[table.task], table.n_workers)
@@ -52,7 +52,7 @@ def cell_support(
 def _alike(
     n_votes: Float64[np.ndarray, " cells"], yes: Float64[np.ndarray, " cells"]
 ) -> tuple[float, Int64[np.ndarray, " 2"]]:
-    """Return alpha of the words against and for cells, and how many of them there are."""
+    """Return alpha of the answers no and yes to cells, and the number of each."""
     paired = n_votes > 1
     asked, given = n_votes[paired], yes[paired]
     by_class = np.array([(asked - given).sum(), given.sum()]).astype(np.int64)
@@ -68,10 +68,10 @@ def _common(
     yes: Float64[np.ndarray, " cells"],
     rate: Float64[np.ndarray, " workers"],
 ) -> tuple[float, float]:
-    """Return the covariance of errors over pairs of workers asked about a cell, and the most it could be.
+    """Return the covariance of errors over pairs of workers asked about a cell, and the largest it could be.
 
-    An error's residual is its chance less the worker's `rate`; of a word for a cell that is `more` than of a
-    denial. The covariance is the square of a cell's sum of them less the sum of their squares.
+    An error's residual is its probability minus the worker's `rate`; for a yes it is larger by `more` than
+    for a no. The covariance is the square of a cell's sum of residuals minus the sum of their squares.
     """
     n_cells, task, of_answer = np.diff(cells.start), table.task.astype(np.int64), rate[table.worker]
     rates, squares, spreads = (
@@ -84,6 +84,6 @@ def _common(
     own = n_votes * chance**2 - 2.0 * chance * rates_here + squares.repeat(n_cells)
     own += more * (yes - 2.0 * of_givers)
     most = n_cells * (spreads**2 - (rates - squares))
-    # one voter is no pair: what is left of her is rounding
+    # one voter is no pair, and only rounding would be left of her
     paired = np.diff(table.task_start) > 1
     return float((residual**2 - own)[n_votes > 1].sum()), float(most[paired].sum())

@@ -1,4 +1,4 @@
-"""Consensus on sets of classes: for each task and class whether it holds, with workers' skill shared.
+"""Consensus on sets of classes: whether each class holds for each task, with workers' skill shared.
 
 >>> from quality.multilabel import encode_multilabels
 >>> table = encode_multilabels(
@@ -10,11 +10,11 @@
 [[0], [1]]
 
 Every class is a question of its own: does it hold? A worker has a rate at which she gives a class that
-holds and one at which she gives a class that does not. Fitted apart, as binary relevance does, a class
-that is rare says next to nothing of either. Here both share a prior with her rates for all classes and
-with the class's for all workers (:mod:`quality.multilabel.skill_sharing`), so that a worker who guesses
-is known from everything that she says. How many classes hold at once is one more piece of evidence
-(:mod:`quality.multilabel.set_sizes`).
+holds and a rate at which she gives a class that does not. If classes are fitted separately, as binary
+relevance does, a rare class has next to no evidence on either rate. Here both rates share a prior with her
+rates for all classes and with all workers' rates for the class (:mod:`quality.multilabel.skill_sharing`),
+so that a guesser is recognised from all her answers. The number of classes that hold at once is further
+evidence (:mod:`quality.multilabel.set_sizes`).
 """
 
 from dataclasses import dataclass, replace
@@ -34,11 +34,11 @@ from quality.parallel import Progress
 
 __all__ = ["MultiLabelConsensus", "multilabel_consensus"]
 
-# of four aggregators on 21 public sets of labels, whoever knew and whoever guessed among their workers
+# for four aggregators on 21 public sets of labels, without regard to their shares of guessers
 CELL_PRIOR = RightnessPrior(intercept=0.75, odds=0.35, votes=0.77, shared=-2.83)
 SHARED_HALF = 0.02  # shared errors at which model and regression weigh alike: see `_calibrated`
-MIN_GOLD = 50  # cells of known truth that are fitted to; those of a task are no independent sample
-N_FOLDS = 5  # of the gold: what a task's answers say without its truth
+MIN_GOLD = 50  # cells of known truth in a fit, at least; the cells of a task are not independent
+N_FOLDS = 5  # folds of the gold, for probabilities from a task's answers without its truth
 # without gold a calibrated probability stays on the model's side of one half
 LEAST_SURE = 0.5 + 1e-9
 
@@ -50,28 +50,30 @@ class MultiLabelConsensus:
     Parameters
     ----------
     start, label
-        The classes of task ``t`` that some worker gave or gold says hold, which are its cells:
+        The cells of task ``t``, which are the classes that some worker gave or that hold by gold:
         ``label[start[t]:start[t + 1]]``, in order.
     probability
-        Calibrated probability that the class of each cell holds; 0 or 1 where gold says it.
+        Calibrated probability that the class of each cell holds; 0 or 1 for gold.
     model
-        The same in the model's own eyes.
+        The same probability by the model alone.
     chosen
         Whether the class is in the consensus: its probability is above the threshold.
     prevalence
-        Share of the tasks that show a class in which it holds, by the model.
+        Share of tasks, among those that show a class, for which it holds, by the model.
     unseen
-        Mean probability that a class holds where no worker gave it, by the model; it is never chosen.
+        Mean probability, by the model, that a class holds if no worker gave it; such a class is never
+        chosen.
     sensitivity, false_rate
         P(worker gives class | it holds) and P(she gives it | it does not).
     worker_sensitivity, worker_false_rate
-        The same over all her cells, by expected counts; the crowd's for a worker without answers.
+        The same rates over all her cells, by expected counts; the crowd's for a worker without answers.
     strength
-        Cells that what is shared counts for in a worker's sensitivity for a class, and in her false rate.
+        Number of cells that the prior counts for in a worker's sensitivity for a class, and in her false
+        rate.
     shared
         How far errors are shared in this crowd: see :class:`~quality.confidence.Support`.
     evidence
-        "gold" if the calibration was fitted to gold, "labels" if there was too little of it.
+        "gold" if the calibration used gold, "labels" if there was too little of it.
     n_iter, converged
         Iterations, and whether no model probability moved by more than `tol` in the last.
     """
@@ -111,7 +113,7 @@ class MultiLabelConsensus:
         return codes
 
     def table(self) -> Float64[np.ndarray, "tasks classes"]:
-        """Return all probabilities, with `unseen` where no worker gave a class."""
+        """Return all probabilities, with `unseen` for classes that no worker gave."""
         n_tasks = len(self.start) - 1
         whole = np.repeat(self.unseen[np.newaxis], n_tasks, axis=0)
         whole[np.repeat(np.arange(n_tasks), np.diff(self.start)), self.label] = self.probability
@@ -131,25 +133,25 @@ def multilabel_consensus(
 ) -> MultiLabelConsensus:
     """Estimate which classes hold for each task, and how each worker gives each class.
 
-    EM over the classes' binary models at once. Sensitivities and false rates have Beta priors whose means
-    are made of an effect of the worker and one of the class, and whose strength is learned.
+    EM fits the classes' binary models at once. Sensitivities and false rates have Beta priors. Their means
+    add an effect of the worker and one of the class in log odds, and their strength is learned.
 
     Parameters
     ----------
     table
         The crowd's answers.
     threshold
-        A class is chosen where its probability is above this, in (0, 1).
+        A class is chosen if its probability is above this, in (0, 1).
     gold
-        1 where a class is known to hold for a task, 0 where it does not, -1 where that is unknown, as
-        :func:`~quality.multilabel.encode_gold_sets` returns it. It stands, teaches what workers are worth,
-        and from 50 cells on calibrates the others, for which its tasks must be drawn at random.
+        1 if a class is known to hold for a task, 0 if it does not, -1 if that is unknown, as
+        :func:`~quality.multilabel.encode_gold_sets` returns it. Gold is fixed, and evidence on workers.
+        From 50 cells on it calibrates the other cells, for which its tasks must be drawn at random.
     groups
-        The group code of each worker, -1 for one who answers for herself: a group has one answer a task,
-        and what is estimated of a member is that of her group.
-        ``dependent_groups(yes_no_labels(table)).group`` finds them.
+        The group code of each worker, -1 for a worker in no group: a group has one answer a task, and the
+        estimates for a member are those of her group. ``dependent_groups(yes_no_labels(table)).group``
+        finds them.
     max_iter
-        Maximal number of iterations, at least 1.
+        Maximum number of iterations, at least 1.
     tol
         Stop when no probability moves by more than this, at least 0.
     progress
@@ -158,31 +160,31 @@ def multilabel_consensus(
     Raises
     ------
     ValueError
-        If `threshold`, `max_iter` or `tol` is out of its range, gold or groups do not fit the table, or gold
-        holds a class that its task did not show.
+        If `threshold`, `max_iter` or `tol` is out of its range, gold or groups do not fit the table, or a
+        class holds by gold that its task did not show.
     LabelError
         If workers times classes would be a huge and nearly empty table.
 
     Notes
     -----
-    **Guarantees.** At a threshold of one half, without gold, the chosen classes are those that the model
-    believes. A class that nobody gave a task is not chosen, unless gold says that it holds. A class that a
-    task did not show says nothing of its workers. The order of workers, tasks and classes changes nothing
-    but rounding, without gold. What gold says is in the consensus. The same bytes on every run.
+    **Guarantees.** At a threshold of one half, without gold, the chosen classes are those whose model
+    probability is above one half. A class that nobody gave a task is not chosen, unless it holds by gold. A
+    class that a task did not show is no evidence on its workers. Without gold the order of workers, tasks
+    and classes changes only rounding. The consensus agrees with gold. The same bytes on every run.
 
-    **Limits.** How many classes hold at once is learned where it varies less than by chance, and where
-    every task shows all classes (:mod:`quality.multilabel.set_sizes`): up to classes that exclude each
-    other. That two of them come together is not. Where every answer holds exactly one class,
-    :func:`~quality.auto` is the model to use.
-    Workers who copy each other count as many, unless `groups` says so. A class that nobody gave a gold
-    task and that does not hold for it counts as one that nobody gave.
+    **Limits.** The number of classes that hold at once is learned only if it varies less than by chance,
+    and if every task shows all classes (:mod:`quality.multilabel.set_sizes`): up to classes that exclude
+    each other. Classes that tend to hold together are not modelled. If every answer holds exactly one
+    class, use :func:`~quality.auto`. Workers who copy each other count separately, unless `groups` joins
+    them. A class that nobody gave a gold task, and that does not hold for it, counts as any class that
+    nobody gave.
 
-    **Calibration.** As :func:`~quality.calibrate`, for cells. Without gold that is mixed with the model's
-    own: the less errors are shared, the more the model is believed. With it a gold task's chances are those
-    of a fit that has not seen its truth.
+    **Calibration.** As :func:`~quality.calibrate`, for cells. Without gold its result is mixed with the
+    model's own: the less errors are shared, the more the model weighs. With gold, a gold task's
+    probabilities come from a fit without its truth.
 
-    **Cost.** Every iteration is linear in the triples of a worker, a task and a class that some worker of
-    the task gave, and in workers times classes. Gold of 50 cells costs five fits more.
+    **Cost.** Every iteration is linear in the triples of a worker, a task, and a class that some worker of
+    the task gave, and in workers times classes. Gold of 50 cells costs five more fits.
 
     References
     ----------
@@ -226,7 +228,7 @@ def multilabel_consensus(
 def _left_out(
     table: MultiLabels, cells: Cells, state: ClassModel, max_iter: int, tol: float
 ) -> Float64[np.ndarray, " cells"]:
-    """Return chances in which those of gold tasks come from fits without their truth."""
+    """Return probabilities in which those of gold tasks come from fits without their truth."""
     if (cells.known >= 0).sum() < MIN_GOLD:
         return state.chance
     task = np.repeat(np.arange(table.n_tasks), np.diff(cells.start))
@@ -244,21 +246,21 @@ def _left_out(
 def _calibrated(
     table: MultiLabels, cells: Cells, chance: Float64[np.ndarray, " cells"]
 ) -> tuple[Float64[np.ndarray, " cells"], float, str]:
-    """Return what each cell's chance is worth, how far errors are shared, and what says so.
+    """Return each cell's calibrated probability, how far errors are shared, and the evidence.
 
-    Without gold the confidence of :func:`~quality.calibrate` is that of public crowds, who share errors; a
-    crowd that shows none is what the model takes it for. The share of the former is shared / (shared + 0.02):
-    settled on leaves and weather, recoded, and on simulated crowds.
+    Without gold the confidence of :func:`~quality.calibrate` is that of public crowds, who share errors;
+    for a crowd without shared errors the model's own is right. The weight of the former is
+    shared / (shared + 0.02), chosen on leaves and weather, recoded, and on simulated crowds.
     """
     if not len(chance):
         return chance, 0.0, "labels"
-    # what gold alone brought in is no sample
+    # cells that are there by gold alone are no sample
     gold = np.where(cells.n_given > 0, cells.known, -1).astype(np.int64)
     if np.count_nonzero(gold >= 0) < MIN_GOLD:
         gold[:] = -1
-    # cells are those that somebody gave, so that votes on them are less alike than the workers are
+    # only cells that somebody gave are here, so that votes on them are less alike than the workers are
     support = cell_support(table, cells, chance)
-    # not in levels: which classes hold is decided between two of them
+    # not in levels: whether a class holds is decided between two of them
     found = calibrate_support(support, gold, prior=CELL_PRIOR, in_levels=False)
     fitted = found.evidence == "gold"
     weight = 1.0 if fitted else found.shared / (found.shared + SHARED_HALF)

@@ -1,7 +1,8 @@
-"""EM over the classes' binary models at once: the chance of each cell, and how each worker gives each class.
+"""EM over the classes' binary models at once: each cell's probability, and each worker's rates.
 
-Its iterations soon follow each other along one line, ever more slowly. From the fifth on each starts where
-the secant of the two before it says that the line ends (Anderson's mixing of depth one), which halves them.
+Its iterations soon follow each other along one line, ever more slowly. From the fifth on each starts at the
+end of that line, estimated by the secant of the two before it (Anderson's mixing of depth one), which
+halves their number.
 """
 
 from itertools import accumulate, pairwise
@@ -26,30 +27,30 @@ from quality.parallel import Progress, counter
 __all__ = ["ClassModel", "fit_cells"]
 
 REFITS = 5, 10  # iterations in which the strengths are fitted
-SIZED = 2  # iterations before the number of classes at once is evidence
-# of a denial and of a word for a class, before anything is known of workers
+SIZED = 2  # iterations before the number of classes at once counts as evidence
+# weights of a denial and of giving a class, before any estimate for workers
 FIRST_DENIAL, FIRST_WORD = -1.0, 1.5
-MOST_AHEAD = 20.0  # steps that a secant may go on by
+MOST_AHEAD = 20.0  # steps that a secant may extrapolate by
 NO_PRIOR = 1.0  # tasks of the mean prevalence that are added to a class's own
 
 
 class ClassModel(NamedTuple):
-    """Where EM has come to: chances of the cells, rates, and the counts expected under them.
+    """The state of EM: probabilities of the cells, rates, and expected counts.
 
     Parameters
     ----------
     chance
-        That each cell holds.
+        Probability that each cell holds.
     prevalence, unseen
-        Chance that each class holds for a task that shows it, and for one to which nobody gave it.
+        Probability that each class holds for a task that shows it, and for a task to which nobody gave it.
     hit, mass
         Expected cells that hold among those a worker gave, and among all that she was asked about.
     weight
-        How much likelier so many classes at once are than if they were independent.
+        Frequency of each number of classes at once over that of independent classes.
     held, false
         Rates at which workers give a class that holds, and one that does not.
     n_iter, converged
-        Iterations, and whether no chance moved by more than asked in the last.
+        Iterations, and whether no probability moved by more than the tolerance in the last.
     """
 
     chance: Float64[np.ndarray, " cells"]
@@ -67,7 +68,7 @@ class ClassModel(NamedTuple):
 def fit_cells(
     table: MultiLabels, cells: Cells, max_iter: int, tol: float, progress: Progress | None
 ) -> ClassModel:
-    """Run EM from one weight for all workers' words and one for their denials."""
+    """Run EM from one weight for all workers' given classes and one for their denials."""
     step = counter(progress, "multi-label consensus", max_iter)
     fixed = _Fixed.of(table, cells)
     model = _first(table, cells, fixed)
@@ -85,7 +86,7 @@ def fit_cells(
 
 
 class _Secant:
-    """Where the iterations of one map lead to, by the last two of them and the numbers that count."""
+    """Extrapolation of the iterations of one map, from its last two and the numbers that count."""
 
     def __init__(self, counts: Float64[np.ndarray, " numbers"]) -> None:
         self._counts = counts
@@ -106,7 +107,7 @@ class _Secant:
 
 
 def _numbers(model: ClassModel) -> Float64[np.ndarray, " numbers"]:
-    """Return what an iteration starts from, except the strengths."""
+    """Return the numbers that an iteration starts from, except the strengths."""
     held, false = model.held, model.false
     return np.concatenate([
         model.prevalence, model.weight, held.of_worker, held.of_class, false.of_worker, false.of_class,
@@ -115,7 +116,7 @@ def _numbers(model: ClassModel) -> Float64[np.ndarray, " numbers"]:
 
 
 def _at(model: ClassModel, numbers: Float64[np.ndarray, " numbers"]) -> ClassModel:
-    """Return the model with these numbers, each brought into its range."""
+    """Return the model with these numbers, each clipped to its range."""
     n_workers, n_classes = shape = model.held.rate.shape
     n_sizes, n_rates = len(model.weight), model.held.rate.size
     lengths = n_classes, n_sizes, n_workers, n_classes, n_workers, n_classes, n_rates, n_rates
@@ -129,14 +130,14 @@ def _at(model: ClassModel, numbers: Float64[np.ndarray, " numbers"]) -> ClassMod
 
 
 class _Fixed(NamedTuple):
-    """What stays the same in every iteration.
+    """The constants of all iterations.
 
-    `start` is where the cells of each task with answers start, `known` None if nothing is known of a cell,
-    and `answered` 1 for each of :func:`_numbers`, 0 for those of workers who were not asked.
+    `start` is where the cells of each task with answers start, `known` is None if no cell is known, and
+    `answered` is 1 for each of :func:`_numbers`, 0 for those of workers who were not asked.
 
-    Of the classes that nobody gave a task: `shown` is by class the tasks that show it; `unmet` how often a
-    worker was asked about a class that nobody gave the task. `of_task` and `of_answer` are each class's
-    shares of the tasks with so many answers among those to which nobody gave it, and of their answers.
+    The others are about the classes that nobody gave a task. `shown` is the number of tasks that show each
+    class; `unmet` is how often a worker was asked about such a class. `of_task` and `of_answer` are, for
+    each class and number of answers, shares of these tasks, and of their answers.
     """
 
     start: np.ndarray
@@ -170,7 +171,7 @@ class _Fixed(NamedTuple):
 
 
 class _Counts(NamedTuple):
-    """What an E step finds: the chance of each cell, and counts as in :class:`ClassModel`."""
+    """The result of an E step: the probability of each cell, and counts as in :class:`ClassModel`."""
 
     chance: np.ndarray
     hit: np.ndarray
@@ -183,7 +184,7 @@ class _Counts(NamedTuple):
 
 
 def _first(table: MultiLabels, cells: Cells, fixed: _Fixed) -> ClassModel:
-    """Return the model before anything is known of workers."""
+    """Return the model before any estimate for workers."""
     shape = cells.given.shape
     denial, word = np.full(shape, FIRST_DENIAL), np.full(shape, FIRST_WORD - FIRST_DENIAL)
     weight = np.ones(fixed.n_sizes)
@@ -198,7 +199,7 @@ def _first(table: MultiLabels, cells: Cells, fixed: _Fixed) -> ClassModel:
 def _next(
     table: MultiLabels, cells: Cells, fixed: _Fixed, before: ClassModel, n_iter: int, tol: float
 ) -> ClassModel:
-    """Return the model after one iteration more."""
+    """Return the model after one more iteration."""
     held, false = before.held.rate, before.false.rate
     denial = np.log((1.0 - held) / (1.0 - false))
     word = np.log(held / false) - denial
@@ -230,9 +231,9 @@ def _expect(
     weight: Float64[np.ndarray, " sizes"],
     silent: Float64[np.ndarray, "classes answers"],
 ) -> _Counts:
-    """Return the chances under a prior and what words and denials add, and what is counted by them.
+    """Return the probabilities under a prior and the weights of answers, and their expected counts.
 
-    `silent` is the chance that a class holds to which none of so many workers gave it.
+    `silent` is the probability that a class holds, by class and number of workers, none of whom gave it.
     """
     odds, total = np.empty(len(cells.label)), np.zeros(len(prior))
     hit, mass = np.zeros((2, *cells.given.shape))

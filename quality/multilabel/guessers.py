@@ -1,4 +1,4 @@
-"""Workers whose word hardly depends on what holds: found from all classes at once, and removed.
+"""Workers whose answers hardly depend on what holds: found from all classes at once, and removed.
 
 >>> from quality.multilabel import simulate_multilabels
 >>> crowd = simulate_multilabels(
@@ -24,35 +24,36 @@ from quality.reputation import Filtered
 
 __all__ = ["filter_guessers", "word_odds"]
 
-SHARE = 0.5  # of the median worker's log odds ratio, below which a worker is taken to guess
-HALF = 0.5  # of an answer in each cell of one class more, for tables with an empty cell
+SHARE = 0.5  # of the median worker's log odds ratio; below it a worker counts as a guesser
+HALF = 0.5  # half an answer in each cell of one additional class, for tables with an empty cell
 
 
 class WordOdds(NamedTuple):
-    """How far each worker's word depends on what holds: a log odds ratio and its standard error."""
+    """Each worker's log odds ratio of giving a class by whether it holds, and its standard error."""
 
     value: Float64[np.ndarray, " workers"]
     error: Float64[np.ndarray, " workers"]
 
 
 def word_odds(table: MultiLabels, found: MultiLabelConsensus) -> WordOdds:
-    """Return how much likelier each worker gives a class where it holds, as one log odds ratio.
+    """Return how much likelier each worker gives a class if it holds, as one log odds ratio.
 
-    The odds of giving a class that holds, over those of giving one that does not, put together over classes
-    as Mantel and Haenszel do: who gives common classes often, whatever holds, has an odds ratio of 1, and so
-    has who ticks much or little of everything. What holds is counted by its probability.
+    It is the odds of giving a class that holds, over those of giving one that does not, pooled over classes
+    by Mantel and Haenszel's method. A worker who gives common classes often, whether or not they hold, has
+    an odds ratio of 1, and so has a worker who ticks much or little of everything. Whether a class holds
+    counts by its probability.
 
     Parameters
     ----------
     table
         The answers.
     found
-        The consensus of them, or of more or fewer workers' answers to the same tasks.
+        Consensus of these answers, or of more or fewer workers' answers to the same tasks.
 
     Notes
     -----
-    **Guarantees.** A worker without answers has the value 0 and a large error. What a task did not show
-    does not count.
+    **Guarantees.** A worker without answers has the value 0 and a large error. Classes that a task did not
+    show do not count.
 
     References
     ----------
@@ -81,7 +82,7 @@ def word_odds(table: MultiLabels, found: MultiLabelConsensus) -> WordOdds:
     n = np.maximum(asked, 1.0)
     alike, apart = (hit + denied) / n, (false + missed) / n
     right, wrong = hit * denied / n, false * missed / n
-    more = HALF**2 / (4 * HALF)  # what the class more adds to both sums
+    more = HALF**2 / (4 * HALF)  # the additional class's part in both sums
     r, s = right.sum(axis=1) + more, wrong.sum(axis=1) + more
     variance = ((alike * right).sum(axis=1) + more / 2) / (2 * r**2)
     variance += ((alike * wrong + apart * right).sum(axis=1) + more) / (2 * r * s)
@@ -92,25 +93,25 @@ def word_odds(table: MultiLabels, found: MultiLabelConsensus) -> WordOdds:
 def filter_guessers(
     table: MultiLabels, *, false_removal_rate: float = 0.1, min_answers_per_task: int = 1
 ) -> Filtered:
-    """Remove the workers whose word depends on what holds by less than half as much as the median's.
+    """Remove the workers whose log odds ratio is below half the median's.
 
-    A worker is removed where chance does not explain her: her log odds ratio (:func:`word_odds`) is below
-    half the median, and a worker with exactly half of it would fall as low with a probability below
-    `false_removal_rate` over the number of workers.
+    A worker is removed if chance does not explain her value: her log odds ratio (:func:`word_odds`) is
+    below half the median, and a worker with exactly half of it would have so low a value with a probability
+    below `false_removal_rate` over the number of workers.
 
     Parameters
     ----------
     table
         The answers.
     false_removal_rate
-        In [0.001, 1): the chance that any worker is removed if nobody is below half the median.
+        In [0.001, 1): the probability that any worker is removed if nobody is below half the median.
     min_answers_per_task
-        A removal that would leave a task that has answers with fewer than this is refused, >= 1.
+        A removal is refused if it would leave a task that has answers with fewer than this, >= 1.
 
     Returns
     -------
     Filtered
-        Those removed from the lowest log odds ratio on, which stands for the penalty.
+        The removed workers, the lowest log odds ratio first; the ratio takes the place of the penalty.
 
     Raises
     ------
@@ -122,9 +123,9 @@ def filter_guessers(
     **Guarantees.** Nobody is removed from a crowd of two workers or fewer. No task falls below
     `min_answers_per_task` by a removal. The same bytes on every run.
 
-    **Limits.** Errors are of a normal law, and take the consensus of all workers as given: where nearly half
-    of the answers are guesses, nobody may stand out. Who answers a part of the classes well and gives the
-    others at random counts by both.
+    **Limits.** Errors are assumed normal, and the consensus of all workers is taken as given: if nearly
+    half of the answers are guesses, nobody may stand out. A worker who answers some classes well and gives
+    the others at random counts by both.
     """
     if not 0.001 <= false_removal_rate < 1:
         raise ValueError(
@@ -158,7 +159,7 @@ def _within(
     table: MultiLabels, suspected: Int64[np.ndarray, " suspected"],
     keep: Bool[np.ndarray, " workers"], least: int,
 ) -> tuple[Int64[np.ndarray, " removed"], Int64[np.ndarray, " refused"]]:  # fmt: skip
-    """Return who goes and who cannot, one after the other; note in place who is kept."""
+    """Return who is removed and who cannot be, one after the other; update in place who is kept."""
     left = np.diff(table.task_start)
     order, start = sort_codes(table.worker.copy(), table.n_workers)  # read-only would compile anew
     gone: list[int] = []

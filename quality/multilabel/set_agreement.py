@@ -31,9 +31,9 @@ def set_alpha(table: MultiLabels, metric: SetMetric = "masi", *, level: float = 
     table
         The crowd's answers.
     metric
-        ``"jaccard"``: one less the share of the union that two sets have in common. ``"masi"``: that
-        share counts 2/3 where one set holds the other and 1/3 where neither does. Two empty sets are
-        equal, and an empty set is at 1 from any other.
+        ``"jaccard"``: one minus the intersection's share of the union. ``"masi"``: that share counts 2/3 if
+        one set contains the other and 1/3 if neither does. Two empty sets are equal, and an empty set has
+        distance 1 from any other.
     level
         Confidence level, in (0, 1).
 
@@ -44,7 +44,7 @@ def set_alpha(table: MultiLabels, metric: SetMetric = "masi", *, level: float = 
 
     Notes
     -----
-    **Guarantees.** Where every set has one class both are :func:`~quality.alpha_interval` of nominal
+    **Guarantees.** If every set has one class both metrics give :func:`~quality.alpha_interval` of nominal
     labels. The order of workers, tasks and classes does not matter.
 
     **Cost.** Pairs of different sets that share a class, and pairs of answers to a task.
@@ -92,7 +92,7 @@ def _different_sets(
 ) -> tuple[
     Int64[np.ndarray, " answers"], Int64[np.ndarray, " set_starts"], Int16[np.ndarray, " labels"]
 ]:
-    """Return the number of each answer's set, and the sets that differ, as offsets and classes."""
+    """Return the number of each answer's set, and the distinct sets, as offsets and classes."""
     letters = table.label.astype("<i2").tobytes()
     bounds = (2 * table.label_start).tolist()
     sets: dict[bytes, int] = {}
@@ -107,7 +107,7 @@ def _different_sets(
 def _holders(
     label: Int16[np.ndarray, " labels"], start: Int64[np.ndarray, " set_starts"], n_classes: int
 ) -> tuple[Int64[np.ndarray, " labels"], Int64[np.ndarray, " class_starts"]]:
-    """Return the sets that hold each class, and where each class starts."""
+    """Return the sets that contain each class, and where each class starts."""
     holder = np.repeat(np.arange(len(start) - 1), np.diff(start))
     counts = np.bincount(label, minlength=n_classes)
     holds_start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
@@ -116,7 +116,7 @@ def _holders(
 
 @kernel
 def _likeness(common: int, one: int, other: int, is_masi: bool) -> float:
-    """Return one less the distance of two sets, from their sizes and how many classes they share."""
+    """Return one minus the distance of two sets, from their sizes and their number of common classes."""
     if one == 0 and other == 0:
         return 1.0
     share = common / (one + other - common)

@@ -1,12 +1,13 @@
-"""How many classes hold for a task at once: learned, and joined to what is known of each class.
+"""The number of classes that hold for a task at once: learned, and combined with each class's evidence.
 
 >>> n_of_size = np.array([0.0, 90.0, 10.0])  # of a hundred tasks: one class as a rule, two at times
 >>> size_weights(n_of_size, np.array([0.4, 0.4, 0.3])).round(2)
 array([0.01, 2.02, 0.4 ])
 
-Were classes independent, the number of those that hold would have the Poisson binomial law of their
-prevalences. Where it spreads less than that, classes crowd each other out, down to one class a task. A set is
-then likelier by the weight of its size: how often sizes occur, over how often they would by chance.
+If classes were independent, the number of classes that hold would have the Poisson binomial law of their
+prevalences. If it varies less, classes exclude each other, in the extreme down to one class a task. Then
+the likelihood of a set is multiplied by the weight of its size: the frequency of the size over its
+probability under independence.
 """
 
 import numpy as np
@@ -16,15 +17,15 @@ from quality.parallel import kernel
 
 __all__ = ["cell_chances", "independent_sizes", "size_weights"]
 
-LEAST = 1e-12  # chance of a size by independence
+LEAST = 1e-12  # smallest probability of a size under independence
 TINY = 1e-300
-MOST_ODDS = 600.0  # against a cell, in logarithms: odds stay finite
+MOST_ODDS = 600.0  # largest log odds against a cell, so that odds stay finite
 
 
 def independent_sizes(
     prevalence: Float64[np.ndarray, " classes"], n_sizes: int
 ) -> Float64[np.ndarray, " sizes"]:
-    """Return the chance of 0, 1, … classes at once if they are independent, up to `n_sizes` - 1."""
+    """Return the probability of 0, 1, … classes at once if they are independent, up to `n_sizes` - 1."""
     chance = np.zeros(n_sizes)
     chance[0] = 1.0
     _add_classes(prevalence, chance)
@@ -34,19 +35,19 @@ def independent_sizes(
 def size_weights(
     n_of_size: Float64[np.ndarray, " sizes"], prevalence: Float64[np.ndarray, " classes"]
 ) -> Float64[np.ndarray, " sizes"]:
-    """Return how much likelier each size is than by independence; 1 where sizes spread as much or more.
+    """Return each size's frequency over that under independence; 1 if sizes vary as much or more.
 
     Parameters
     ----------
     n_of_size
-        Tasks for which 0, 1, … classes hold.
+        Number of tasks for which 0, 1, … classes hold.
     prevalence
         Share of the tasks for which each class holds.
 
     Notes
     -----
-    Classes that come together, as grades that are reached, make sizes spread: they are no matter of size.
-    One task by independence is added, so that no size is impossible.
+    Classes that occur together, such as grades reached, make sizes vary more: that gives no weights. One
+    task under independence is added, so that no size is impossible.
     """
     n_tasks, size = n_of_size.sum(), np.arange(len(n_of_size))
     mean = n_of_size @ size / max(n_tasks, TINY)
@@ -62,7 +63,7 @@ def size_weights(
 def _add_classes(
     prevalence: Float64[np.ndarray, " classes"], chance: Float64[np.ndarray, " sizes"]
 ) -> None:
-    """Turn the chances of sizes without these classes into those with them, in place."""
+    """Turn the probabilities of sizes without these classes into those with them, in place."""
     for holds in prevalence:
         for size in range(len(chance) - 1, 0, -1):
             chance[size] += holds * (chance[size - 1] - chance[size])
@@ -75,18 +76,18 @@ def cell_chances(
     known: Int8[np.ndarray, " cells"] | None,
     weight: Float64[np.ndarray, " sizes"],
 ) -> tuple[Float64[np.ndarray, " cells"], Float64[np.ndarray, " sizes"]]:
-    """Return the chance that each cell holds given how likely each size is, and tasks by size.
+    """Return the probability that each cell holds given the weights of sizes, and tasks by size.
 
     Parameters
     ----------
     odds
-        Log odds of each cell by itself.
+        Log odds of each cell by its own evidence.
     start
-        Where the cells of each task start, and the end.
+        Start of each task's cells, and the end.
     known
         1 for a cell that is known to hold, 0 for one that does not, -1 otherwise; None if none is known.
     weight
-        How much likelier each size is than by independence, up to the most cells of a task.
+        Frequency of each size over that under independence, up to the largest number of cells of a task.
     """
     against = np.exp(np.minimum(-odds, MOST_ODDS))
     holds = 1.0 / (1.0 + against)
@@ -109,11 +110,11 @@ def _add_size_evidence(
     rest: Float64[np.ndarray, " sizes"],
     n_of_size: Float64[np.ndarray, " sizes"],
 ) -> None:
-    """Turn the chances of all cells by themselves into those given how likely each size is, in place.
+    """Turn the probabilities of cells by their own evidence into those given the weights of sizes, in place.
 
-    `fails` are the chances that they do not hold; `n_of_size` gains the chances of each task's sizes.
-    Work space: `before` has the chances of sizes of a task's cells before each, `rest` the weights of sizes
-    of the cells before one, summed over those after it.
+    `fails` are the probabilities that they do not hold; the probabilities of each task's sizes are added to
+    `n_of_size`. Working memory: `before` has the probabilities of sizes of a task's cells before each cell,
+    `rest` the weights of sizes of the cells before it, summed over the cells after it.
     """
     before[0, 0] = 1.0
     for task in range(len(start) - 1):

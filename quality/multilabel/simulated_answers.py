@@ -25,12 +25,12 @@ __all__ = ["KINDS", "SimulatedMultiLabels", "simulate_multilabels"]
 
 
 class _Kind(NamedTuple):
-    """How workers of a kind answer: log odds of giving a class that holds, and false classes a task."""
+    """The rates of a kind of worker: log odds of giving a class that holds, and false classes a task."""
 
     given: float
     false: float
     blind: float = 0.0  # share of the classes that she hardly ever gives
-    guesses: bool = False  # whatever holds, by how common classes are
+    guesses: bool = False  # gives classes by how common they are, whether or not they hold
 
 
 KINDS: Mapping[str, _Kind] = {
@@ -41,9 +41,9 @@ KINDS: Mapping[str, _Kind] = {
     "blind": _Kind(1.7, 0.2, blind=0.5),
     "spammer": _Kind(0.0, 0.0, guesses=True),
 }
-BLIND = 0.05  # how often a worker gives a class that she is blind to
-SPREAD = 0.5  # standard deviation of workers, classes and both together, in log odds or logarithm
-EXPONENT = 0.7  # how prevalences fall off
+BLIND = 0.05  # rate at which a worker gives a class that she is blind to
+SPREAD = 0.5  # standard deviation of effects of workers, classes and both together, in log odds or logarithm
+EXPONENT = 0.7  # power by which prevalences fall off
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -94,12 +94,12 @@ def simulate_multilabels(
     n_tasks, n_workers, answers_per_task, n_classes
         Sizes, at least 1; `answers_per_task` is at most `n_workers`.
     max_labels
-        Most classes that hold for a task, from 1 to `n_classes`.
+        Largest number of classes that hold for a task, from 1 to `n_classes`.
     others
-        How many workers are of each kind but ``honest``: ``careless`` (misses and mistakes),
+        Number of workers of each kind except ``honest``: ``careless`` (misses and mistakes),
         ``conservative`` (few classes), ``liberal`` (many), ``blind`` (to half of the classes), ``spammer``.
     rng
-        Source of randomness.
+        Generator of the draws.
 
     Raises
     ------
@@ -148,7 +148,7 @@ def _rates(
     prevalence: Float64[np.ndarray, " classes"],
     rng: np.random.Generator,
 ) -> tuple[Float64[np.ndarray, "workers classes"], Float64[np.ndarray, "workers classes"]]:
-    """Draw how often each worker gives each class where it holds, and where it does not."""
+    """Draw how often each worker gives each class if it holds, and if it does not."""
     shape = len(kind), len(share)
     of_kind = [KINDS[str(name)] for name in kind]
     level = np.array([one.given for one in of_kind]) + rng.normal(0, SPREAD, len(kind))

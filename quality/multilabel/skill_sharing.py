@@ -1,8 +1,8 @@
-"""Rates of every worker for every class, shrunk to the worker's over all classes and the class's over all.
+"""Rates of every worker for every class, shrunk towards the worker's and the class's overall rates.
 
-The rate at which worker w gives a class c that holds (and, apart from that, one that does not) has a Beta
-prior. Its mean is the logistic function of worker's effect plus class's effect; its strength, in cells,
-is how far the rates of one worker agree with that.
+The rate at which worker w gives a class c that holds has a Beta prior; so has, separately, the rate for a
+class that does not hold. Its mean is the logistic function of the worker's effect plus the class's effect.
+Its strength, in cells, is how closely the rates follow these means.
 """
 
 from functools import cache
@@ -18,11 +18,11 @@ __all__ = ["SharedRates", "clip_rate", "first_rates", "shared_rates", "silent_ch
 
 SPREAD = 1.0  # standard deviation of workers' effects and of classes', in log odds
 LEAST_STRENGTH, MOST_STRENGTH = 1.0, 1000.0  # in cells
-PRECISION = 5e-3  # of a strength's logarithm
-FIRST_STEP = 0.1  # from the strength before, in logarithms
-MOST_STEP = 2.0  # of an effect at once
-LEAST_ASKED = 1e-3  # cells that a worker was asked about, for the strength
-LEAST = 1e-6  # a rate's distance from 0 and 1: no word proves anything
+PRECISION = 5e-3  # precision of a strength's logarithm
+FIRST_STEP = 0.1  # from the last strength, in logarithms
+MOST_STEP = 2.0  # longest step of an effect
+LEAST_ASKED = 1e-3  # cells that a worker must have been asked about to count for the strength
+LEAST = 1e-6  # smallest distance of a rate from 0 and 1: no answer is proof
 
 
 class SharedRates(NamedTuple):
@@ -35,7 +35,7 @@ class SharedRates(NamedTuple):
     of_worker, of_class
         Effects in log odds; the class's contain the general level, the workers' are around 0.
     strength
-        Cells that the prior counts for in a rate.
+        Number of cells that the prior counts for in a rate.
     """
 
     rate: Float64[np.ndarray, "workers classes"]
@@ -47,7 +47,7 @@ class SharedRates(NamedTuple):
 def clip_rate(
     rate: Float64[np.ndarray, "workers classes"],
 ) -> Float64[np.ndarray, "workers classes"]:
-    """Return rates with those beyond the limits at them."""
+    """Return the rates clipped to the limits."""
     clipped: np.ndarray = np.minimum(np.maximum(rate, LEAST), 1 - LEAST)
     return clipped
 
@@ -55,7 +55,7 @@ def clip_rate(
 def first_rates(
     hit: Float64[np.ndarray, "workers classes"], asked: Float64[np.ndarray, "workers classes"]
 ) -> SharedRates:
-    """Return rates to start from: the crowd's, the same for all workers and classes."""
+    """Return initial rates: the crowd's, the same for all workers and classes."""
     level = float(logit((hit.sum() + 1.0) / (asked.sum() + 2.0)))
     n_workers, n_classes = hit.shape
     rates = SharedRates(
@@ -71,9 +71,9 @@ def shared_rates(
     *,
     fit_strength: bool,
 ) -> SharedRates:
-    """Return rates from expected counts, one step of Newton's method from the effects before.
+    """Return rates from expected counts, after one Newton step from the earlier effects.
 
-    A cell's counts weigh (strength + 1) / (strength + asked), for the counts of one worker and class vary
+    A cell's counts weigh (strength + 1) / (strength + asked), as the counts of one worker and class vary
     more than those of a binomial.
     """
     of_worker, of_class = before.of_worker.copy(), before.of_class.copy()
@@ -144,7 +144,7 @@ def _fit_strength(
     mean: Float64[np.ndarray, "workers classes"],
     before: float,
 ) -> float:
-    """Return the strength at which the Beta-binomial likelihood is level, within the limits."""
+    """Return the strength that maximises the Beta-binomial likelihood, within the limits."""
 
     @cache
     def slope(log_strength: float) -> float:
@@ -163,7 +163,7 @@ def _fit_strength(
         if other == limit:
             return float(np.exp(limit))
         at, value, step = other, beyond, 4 * step
-    # a quarter of a second, for this only
+    # imported here: it takes a quarter of a second, and nothing else needs it
     from scipy.optimize import brentq
 
     return float(np.exp(brentq(slope, at, other, xtol=PRECISION)))
@@ -209,10 +209,10 @@ def silent_chance(
     asked: Float64[np.ndarray, "workers classes"],
     n_sizes: int,
 ) -> Float64[np.ndarray, "classes sizes"]:
-    """Return the chance that a class holds that none of ``k`` workers gave, for each class and ``k``.
+    """Return the probability that a class holds that none of ``k`` workers gave, for each class and ``k``.
 
-    The workers count as average ones: what their denials add to the log odds is their mean, each by how
-    often she was asked.
+    The workers count as average ones: their denials add to the log odds the mean over workers, each
+    weighted by how often she was asked.
     """
     mean = (denial * asked).sum(axis=0) / np.maximum(asked.sum(axis=0), 1.0)
     chance: np.ndarray = expit(

@@ -1,4 +1,4 @@
-"""Graphs for those who want them: conflicts, who answers for them, and pairs of workers, for networkx.
+"""Graphs for networkx: conflicts, semi-matchings, and pairs of workers.
 
 >>> from quality import encode
 >>> graph = to_networkx(encode(["ann", "bob", "cy"], [1, 1, 1], list("xyx")))

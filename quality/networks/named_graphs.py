@@ -1,4 +1,4 @@
-"""The conflict graph, a semi-matching and pairs of workers as graphs of networkx, by names.
+"""The conflict graph, a semi-matching and pairs of workers as networkx graphs, with names as nodes.
 
 >>> from quality import encode
 >>> labels = encode(["ann", "bob", "cy"], [1, 1, 1], list("xyx"))
@@ -20,22 +20,22 @@ from quality.matching import SemiMatching, conflict_graph, conflict_tasks
 
 __all__ = ["to_networkx"]
 
-LABEL = "label"  # the first part of a label node, which no name of a worker is
+LABEL = "label"  # first part of a label node, by which it differs from every worker's name
 
 
 @check_arguments
 def to_networkx(
     labels: CrowdLabels, found: SemiMatching | PairKappas | DependentGroups | None = None
 ) -> Any:
-    """Return a graph of networkx whose nodes are names.
+    """Return a networkx graph whose nodes are names.
 
     Parameters
     ----------
     labels
         The crowd's labels.
     found
-        What is drawn: None for the conflict graph, a semi-matching of that graph, pairs of workers with their
-        kappas, or the pairs inside groups of workers who do not answer on their own.
+        Content of the graph: None for the conflict graph, a semi-matching of that graph, pairs of workers
+        with their kappas, or the pairs inside groups of workers who do not answer on their own.
 
     Returns
     -------
@@ -43,22 +43,23 @@ def to_networkx(
         Of the conflict graph and a semi-matching: a node for each worker (`kind` "worker", `bipartite` 1)
         and one
         ``("label", task, class)`` for each label node (`kind` "label", `bipartite` 0, `task`, `label`);
-        an edge joins it to whoever gave it. A semi-matching adds `assigned` to the edges and `load` to
-        the workers. Of pairs: a node for each worker, an edge for each pair with `n_common`, `n_agreed`,
-        and `kappa` and `ac1` or `expected` and `p_value`; with groups a worker has its code as `group`,
-        -1 outside.
+        an edge joins it to each worker who gave it. A semi-matching adds `assigned` to the edges and `load`
+        to the workers. For pairs: a node for each worker, an edge for each pair with `n_common`,
+        `n_agreed`, and `kappa` and `ac1` or `expected` and `p_value`; with groups each worker has the code
+        of her group as `group`, -1 outside all groups.
 
     Raises
     ------
     ModuleNotFoundError
         If networkx is not installed.
     ValueError
-        If `found` shows that it is of other labels: by its sizes, or nodes put on who did not give them.
+        If `found` must be of other labels: by its sizes, or if nodes are assigned to workers who did not
+        give them.
 
     Notes
     -----
     **Guarantees.** Every worker of the vocabulary is a node, with edges or without. Names and numbers are
-    plain Python values, so that the graph can be written by networkx.
+    plain Python values, so that networkx can write the graph.
 
     **Cost.** A Python object for each node and edge: for some ten thousand labels, not for millions.
 
@@ -73,7 +74,7 @@ def to_networkx(
     1
     """
     try:
-        import networkx as nx  # not a dependency: only for those who want graphs of it
+        import networkx as nx  # not a dependency: only this function needs it
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
             "to_networkx needs networkx, which is not installed: pip install networkx",
@@ -105,7 +106,7 @@ def to_networkx(
 def _add_conflicts(
     graph: Any, labels: CrowdLabels, names: list[Any], found: SemiMatching | None
 ) -> None:
-    """Add label nodes and who gave them; with a semi-matching, who answers for each."""
+    """Add label nodes and the workers who gave them; with a semi-matching, also each node's worker in it."""
     edges = conflict_graph(labels)
     nodes = list(_label_nodes(labels))
     if found is not None:
@@ -142,7 +143,7 @@ def _rows(columns: Mapping[str, np.ndarray]) -> Iterator[dict[str, Any]]:
 
 
 def _plain(column: Shaped[np.ndarray, " entries"]) -> list[Any]:
-    """Return the entries as values of Python."""
+    """Return the entries as plain Python values."""
     entries: list[Any] = column.tolist()
     return entries
 

@@ -1,8 +1,8 @@
 """Ordered classes: grades, stars, severities, where a near miss is better than a far one.
 
-:func:`ordinal_crowd` estimates truth from labels whose errors fall off with distance;
-:func:`least_loss` decides by what a wrong answer costs; :func:`order_fit` says whether the labels
-show the order declared for their classes.
+:func:`ordinal_crowd` estimates truth from labels whose errors fall off with distance. :func:`least_loss`
+decides by the loss of a wrong answer. :func:`order_fit` tests whether the labels show the order declared
+for their classes.
 
 >>> from quality import encode
 >>> workers, tasks = ["ann", "bob", "cy"] * 3, [1, 1, 1, 2, 2, 2, 3, 3, 3]

@@ -1,4 +1,4 @@
-"""Decisions by expected loss: what an answer costs that misses by so many classes.
+"""Decisions by expected loss: the loss of an answer grows with the number of classes it misses by.
 
 >>> posterior = np.array([[0.45, 0.15, 0.4]])
 >>> [int(least_loss(posterior, loss).label[0]) for loss in LOSSES]
@@ -20,14 +20,14 @@ LOSSES: tuple[Loss, ...] = get_args(Loss)
 
 
 class Decision(NamedTuple):
-    """The class of least expected loss of each task, and where several have it."""
+    """The class of least expected loss of each task, and whether several classes have it."""
 
     label: Int16[np.ndarray, " tasks"]
     tied: Bool[np.ndarray, " tasks"]
 
 
 def loss_table(loss: Loss, n_classes: int) -> Float64[np.ndarray, "truths answers"]:
-    """Return what each answer costs at each truth: 1 if wrong, or the distance, or its square.
+    """Return the loss of each answer at each truth: 1 if wrong, or the distance, or its square.
 
     >>> loss_table("squared", 3)[0]
     array([0., 1., 4.])
@@ -45,15 +45,15 @@ def loss_table(loss: Loss, n_classes: int) -> Float64[np.ndarray, "truths answer
 
 @check_arguments
 def least_loss(posterior: Float64[np.ndarray, "tasks classes"], loss: Loss) -> Decision:
-    """Return the class of least expected loss of each task, the lowest among equals.
+    """Return the class of least expected loss of each task; ties go to the lowest.
 
     Parameters
     ----------
     posterior
         P(truth); classes in their order.
     loss
-        ``zero_one`` gives the likeliest class, ``absolute`` a median, ``squared`` the class next to
-        the mean.
+        ``zero_one`` gives the likeliest class, ``absolute`` a median, ``squared`` the class nearest to the
+        mean.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def least_loss(posterior: Float64[np.ndarray, "tasks classes"], loss: Loss) -> D
     """
     check_distributions(posterior)
     posterior = posterior.astype(np.float64, copy=False)
-    loss_table(loss, 1)  # an unknown name is refused
+    loss_table(loss, 1)  # refuses an unknown name
     n_classes = posterior.shape[1]
     if loss == "zero_one":
         return Decision(*decide(posterior))

@@ -1,4 +1,4 @@
-"""A test of order: where classes are grades, workers who disagree about a task mostly miss by one.
+"""A test of order: if classes are grades, workers who disagree about a task mostly differ by one.
 
 >>> from quality import encode
 >>> rng = np.random.default_rng(0)
@@ -26,9 +26,9 @@ from quality.labels import CrowdLabels, check_table
 __all__ = ["OrderFit", "OrderVerdict", "order_fit"]
 
 OrderVerdict: TypeAlias = Literal["shown", "not shown", "contradicted", "untested"]
-LIMIT = 2.326  # a standard normal number is beyond it in 1 of 100 cases
-NO_CHANCE = 1e-12  # of pairs that are no neighbours
-CELLS = 2**19  # of a table of some tasks by classes: 4 MB
+LIMIT = 2.326  # a standard normal number exceeds it in 1 of 100 cases
+NO_CHANCE = 1e-12  # smallest probability, by chance, of pairs that are not neighbours
+CELLS = 2**19  # cells of a table of some tasks by classes: 4 MB
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -40,12 +40,12 @@ class OrderFit(Result):
     classes
         Names in the order that was tested.
     lift
-        At each boundary between neighbours, by how much more often than chance labels a task has
-        both, against all other pairs across the boundary: logarithm of the ratio, above 0 where
-        neighbours are confused most; 0 where there is no evidence.
+        For each boundary between neighbours, the log of a ratio: of how often labels on a task name both
+        neighbours, relative to chance, over the same for all other pairs across the boundary. It is above 0
+        if neighbours are confused most, and 0 if there is no evidence.
     z
-        The same in standard errors of its score, as if tasks were independent: those that the tasks show,
-        or those that chance alone gives, whichever are more.
+        The same in standard errors of its score, under independent tasks: the larger of those that the
+        tasks show and those that chance alone gives.
     """
 
     classes: Shaped[np.ndarray, " classes"]
@@ -54,11 +54,11 @@ class OrderFit(Result):
 
     @property
     def verdict(self) -> OrderVerdict:
-        """Return what the labels say of the order, at the boundary that speaks for it least.
+        """Return the labels' evidence on the order, at the boundary with the weakest support for it.
 
         ``shown``: neighbours are confused more than others at every boundary, each at level .01.
-        ``contradicted``: at some boundary they are confused less, at level .01. ``untested``: of fewer
-        than three classes.
+        ``contradicted``: at some boundary they are confused less, at level .01. ``untested``: there are
+        fewer than three classes.
         """
         if len(self.z) < 2:
             return "untested"
@@ -89,27 +89,27 @@ class OrderFit(Result):
 def order_fit(labels: CrowdLabels) -> OrderFit:
     """Test whether the labels show the order of ``labels.classes``.
 
-    Two workers who disagree about a task name two classes. Across each boundary of the order the share of
-    such pairs that are its two neighbours is compared with what it would be if no class were like another:
-    if errors fell on all classes alike, and if they fell on each as often as it is given. What is
-    returned is the comparison that shows less; nothing, where one speaks for the order and one against.
+    Two workers who disagree about a task name two classes. For each boundary of the order, take the pairs
+    across it: the share that are its two neighbours is compared with the share under chance, if no class
+    were like another. There are two laws of chance: errors fall on all classes alike, or on each class as
+    often as it is given. The weaker of the two comparisons is returned, and 0 if one is for the order and
+    one against it.
 
     Parameters
     ----------
     labels
-        The crowd's labels; tasks of one label say nothing.
+        The crowd's labels; tasks of one label have no evidence.
 
     Notes
     -----
-    **Guarantees.** The order of rows and names of workers do not matter; turning the order round turns
-    `lift` and `z` round. Of classes of any frequencies, on which errors fall alike or as often as they
-    are given, the verdict is ``shown`` with probability .01 at most (it needs every boundary), where tasks
-    are many.
+    **Guarantees.** The order of rows and names of workers do not matter; reversing the order of classes
+    reverses `lift` and `z`. For classes of any frequencies, with errors by either law of chance, the
+    verdict is ``shown`` with probability at most .01 (it needs every boundary), if tasks are many.
 
-    **Limits.** Classes without an order may look ordered: where those in the middle are confused more
-    with everything, or each happens to be most like the next. No truth is used: an order that
-    all workers share by mistake is shown. Where a few workers differ widely, some being right less often than
-    a guess, errors that fall on all classes alike look ordered if one class in the middle is most frequent.
+    **Limits.** Classes without an order may look ordered: if those in the middle are confused more with
+    everything, or each happens to be most like the next. No truth is used: an order that all workers share
+    by mistake is shown. If a few workers differ widely, some being right less often than a guess, errors
+    that fall on all classes alike look ordered if one class in the middle is most frequent.
 
     **Cost.** O(tasks * classes) time; memory for the labels and some tasks at a time.
     """
@@ -128,7 +128,7 @@ def order_fit(labels: CrowdLabels) -> OrderFit:
     for at in range(labels.n_classes - 1):
         both = zip(sums[:, :, at].tolist(), nulls[:, :, at].tolist(), strict=True)
         found = [_compared(*shown, *chances) for shown, chances in both]
-        # equal z are so up to rounding, as where all pairs across are neighbours
+        # equal z may differ by rounding, for example if all pairs across are neighbours
         least = min(found, key=lambda one: (round(abs(one[1]), 9), abs(one[0])))
         if np.ptp(np.sign([one[1] for one in found])) < 2:
             lift[at], z[at] = least
@@ -138,11 +138,11 @@ def order_fit(labels: CrowdLabels) -> OrderFit:
 def _chances(
     share: Float64[np.ndarray, " classes"], disagreement: float
 ) -> tuple[Float64[np.ndarray, "2 boundaries"], Float64[np.ndarray, "2 boundaries"]]:
-    """Return how often errors that know no order make a task's labels each boundary's neighbours, or others.
+    """Return how often errors without an order give each boundary's neighbours, or other pairs across it.
 
-    Up to a factor, two labels are of classes i and j with s_i s_j where an error falls on a class as often as
-    it is given; and with s_i + s_j - e where each wrong class has the same chance e, of which k classes
-    disagree in e (k - 1) (2 - k e) of all pairs. Added up over all pairs across a boundary.
+    Up to a factor, two labels are of classes i and j with probability s_i s_j if an error falls on a class
+    as often as it is given. It is s_i + s_j - e if each wrong class has the same probability e, where k
+    classes disagree in e (k - 1) (2 - k e) of all pairs. These are summed over all pairs across a boundary.
     """
     k = len(share)
     root = np.sqrt(max(1.0 - disagreement * k / (k - 1), 0.0))
@@ -165,12 +165,12 @@ def _compared(
     near_chance: float,
     far_chance: float,
 ) -> tuple[float, float]:
-    """Return lift and z of a boundary under one law of chance, by `_sums`; 0 where there is no evidence."""
+    """Return lift and z of a boundary under one law of chance, from `_sums`; 0 if there is no evidence."""
     if not (near_chance > 0 and far_chance > NO_CHANCE):
         return 0.0, 0.0
     chance = near_chance / (near_chance + far_chance)
-    # few pairs of a rare kind, or none, would show next to no spread of their own: by chance
-    # each label of the smaller side decides for itself whether it is next to those of the other
+    # few pairs of a rare kind, or none, would show next to no variance of their own: by chance each label
+    # of the smaller side decides for itself whether it is next to those of the other
     spread = math.sqrt(max(square, chance * (1.0 - chance) * by_label))
     odds = (near + 0.5) / (far + 0.5)
     return math.log(odds * far_chance / near_chance), score / spread if spread else 0.0
@@ -179,10 +179,10 @@ def _compared(
 def _sums(
     labels: CrowdLabels, chance: Float64[np.ndarray, "laws boundaries"]
 ) -> Float64[np.ndarray, "laws 5 boundaries"]:
-    """Return what all tasks say at each boundary under each law of chance, pairs and their scores.
+    """Return all tasks' sums at each boundary under each law of chance: pairs and their scores.
 
     The sums are of pairs of neighbours, of other pairs across, of scores, of their squares, and of the
-    squared pairs across over the labels on the side of the boundary that has fewer of a task's.
+    squared pairs across over the task's labels on that side of the boundary which has fewer of them.
     """
     total = np.zeros((len(chance), 5, labels.n_classes - 1))
     for count, n_labels in _several_labels(labels):

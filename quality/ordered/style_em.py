@@ -1,4 +1,4 @@
-"""The ordinal model: a shape of errors that the crowd shares, and three numbers of style for each worker.
+"""The ordinal model: a shape of errors that the crowd shares, and three style parameters for each worker.
 
 >>> from quality import encode
 >>> rng = np.random.default_rng(0)
@@ -8,11 +8,11 @@
 >>> found.converged, int(found.leniency.argmax()), bool(np.mean(found.label == truth) > 0.85)
 (True, 4, True)
 
-The three numbers are the response styles of the psychology of questionnaires: how sharply a worker
-follows what she sees, how far she leans up or down the scale, and how much she likes its ends. They
-are normal around the average worker, with variances learned from the crowd, so that a worker of few
-labels is taken for an average one. The shape has a prior whose errors fall off exponentially with
-distance; whatever else the crowd shows, such as a class that many avoid, is learned.
+The three parameters are the response styles of survey psychology: how sharply a worker follows the truth,
+how far she leans up or down the scale, and how much she prefers its ends. They are normal around the
+average worker, with variances learned from the crowd, so that a worker with few labels is close to the
+average one. The shape has a prior whose errors fall off exponentially with distance; other features of the
+crowd, such as a class that many avoid, are learned.
 """
 
 from dataclasses import dataclass
@@ -32,13 +32,13 @@ __all__ = ["OrdinalCrowd", "ordinal_crowd"]
 
 ANCHOR = 0.4  # python -m benchmarks.quality.ordered
 START = (0.25, 0.1, 0.1)  # variances of sharpness, leniency and extremity before any evidence
-SEEN, SPREAD = 2.0, 0.1  # what a variance is believed to be, as if two workers had shown it
-FIRST, LATER = 3, 2  # Newton steps of a pass, and of one that begins near the summit
+SEEN, SPREAD = 2.0, 0.1  # prior of a variance, with the weight of two workers
+FIRST, LATER = 3, 2  # Newton steps of a pass, and of one that begins near the maximum
 MIN_SHAPE = 1e-6  # a label that nobody gives stays possible
-MAX_CLASSES = 200  # a worker's table is made at every pass: more is no scale, but a number
-STEP = 0.5  # a full step of the shape overshoots what the styles have taken up
-EARLY = 5  # passes that begin far from the summit
-MIN_PER_TASK = 2  # labels of a chunk for each task: it has a table of tasks of its own
+MAX_CLASSES = 200  # a worker's table is made at every pass; more classes are a number, not a scale
+STEP = 0.5  # a full step of the shape overshoots, as the styles have taken up part of it
+EARLY = 5  # passes that begin far from the maximum
+MIN_PER_TASK = 2  # labels of a chunk for each task: a chunk has its own table of tasks
 STEEPEST = 20.0  # decay with each step of distance, in nats
 AT_ONCE = 2**20  # cells of workers' tables
 
@@ -52,7 +52,7 @@ class OrdinalCrowd(Result):
     posterior
         P(truth | labels); the prior where a task has no labels, certain where it has gold.
     label
-        The class of least expected loss; the lowest among equals.
+        The class of least expected loss; ties go to the lowest.
     tied
         True where two or more classes have the least expected loss.
     prior
@@ -60,16 +60,16 @@ class OrdinalCrowd(Result):
     shape
         P(label | truth) of the average worker, as ``shape[truth, label]``.
     sharpness
-        How closely each worker follows the truth: 1 as the average, 0 answers without looking, below
-        0 the other way round.
+        How closely each worker follows the truth: 1 on average, 0 if labels do not depend on it, below 0 if
+        they are reversed.
     leniency
         How far she leans towards the last classes; below 0 towards the first.
     extremity
-        How much she likes both ends; below 0 the middle.
+        How much she prefers both ends; below 0 the middle.
     variance
-        Of the three in the crowd.
+        Variances of the three in the crowd.
     log_likelihood
-        Of the labels, and of gold, in nats.
+        Log-likelihood of the labels, and of gold, in nats.
     n_iter, converged
         Iterations made, and whether the log-likelihood per label had settled to `tol` by then.
     """
@@ -101,7 +101,7 @@ class OrdinalCrowd(Result):
         return np.asarray(table)
 
     def right_share(self) -> Float64[np.ndarray, " workers"]:
-        """Return how often each worker is right, the classes being as frequent as `prior` says."""
+        """Return each worker's probability of being right, for classes as frequent as in `prior`."""
         step = max(1, AT_ONCE // self.shape.size)
         found = np.empty(len(self.sharpness))
         for first in range(0, len(found), step):
@@ -123,21 +123,21 @@ def ordinal_crowd(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> OrdinalCrowd:
-    """Estimate truth where classes have an order, the order of ``labels.classes``.
+    """Estimate truth for classes in the order of ``labels.classes``.
 
-    EM from the soft majority vote: tasks, then the workers' styles (Newton, at their posterior modes),
-    then the shape that they share and the variances.
+    EM starts from the soft majority vote. It updates the tasks, then the workers' styles (Newton, at their
+    posterior modes), then the shared shape and the variances.
 
     Parameters
     ----------
     labels
         The crowd's labels; of one class or more.
     loss
-        What a wrong answer costs, which decides `label`; the posterior does not depend on it.
+        Loss of a wrong answer, which decides `label`; the posterior does not depend on it.
     anchor
-        Labels that the prior of the shape counts for, as a share of the crowd's, above 0.
+        Number of labels that the prior of the shape counts for, as a share of the crowd's, above 0.
     max_iter
-        At least 1.
+        Maximum number of iterations, at least 1.
     tol
         Stop when the log-likelihood per label changes by no more than this (nats), at least 0.
     gold
@@ -145,7 +145,7 @@ def ordinal_crowd(
     groups
         As for :func:`~quality.dawid_skene`.
     threads
-        At most so many threads; all cores by default. The result is the same.
+        Maximum number of threads; all cores by default. The result is the same.
     progress
         Called after every iteration: see :data:`quality.parallel.Progress`.
 
@@ -158,18 +158,18 @@ def ordinal_crowd(
 
     Notes
     -----
-    **Guarantees.** The posterior is Bayes' rule applied to the prior and the workers' confusions;
-    that of a task with gold is certain. Turning the order of the classes round turns the leniency's
-    sign and nothing else. A worker without labels is the average worker. The result is the same
-    bytes on every run, on any number of threads.
+    **Guarantees.** The posterior is Bayes' rule applied to the prior and the workers' confusions; the
+    posterior of a task with gold is certain. Reversing the order of the classes changes the sign of the
+    leniency and nothing else. A worker without labels is the average worker. The result is the same bytes
+    on every run, on any number of threads.
 
-    **Limits.** The log-likelihood need not rise at every iteration: styles are taken at their modes.
-    Of classes without an order a shape that is learned is no worse than the crowd's confusion
-    matrix, but its prior is wrong: ask :func:`~quality.order_fit`.
+    **Limits.** The log-likelihood need not rise at every iteration: styles are taken at their modes. For
+    classes without an order a learned shape is no worse than the crowd's confusion matrix, but its prior is
+    wrong: test with :func:`~quality.order_fit`.
 
-    **Cost.** Time linear in labels * classes, and a few tables of classes**2 for each worker, of which
-    each thread holds one at a time. Memory for the labels, three numbers a worker, and at most seven
-    tables of tasks by classes.
+    **Cost.** Time linear in labels * classes, and a few tables of classes**2 for each worker, of which each
+    thread holds one at a time. Memory for the labels, three numbers a worker, and at most seven tables of
+    tasks by classes.
 
     References
     ----------
@@ -221,7 +221,7 @@ def ordinal_crowd(
 
 
 class _PassSums(NamedTuple):
-    """What a pass adds up: see :func:`~quality.ordered.style_pass.style_pass`."""
+    """Sums of a pass: see :func:`~quality.ordered.style_pass.style_pass`."""
 
     belief: Float64[np.ndarray, "tasks classes"]
     by_class: Float64[np.ndarray, "3 classes classes"]
@@ -237,7 +237,7 @@ def _style_steps(
     style: Float64[np.ndarray, "workers 3"],
     threads: int | None,
 ) -> _PassSums:
-    """Take Newton steps with every worker, `style` in place; return what their labels add up to."""
+    """Take Newton steps with every worker, `style` in place; return the sums over their labels."""
     rows = labels.worker_order, labels.worker_start, labels.task, labels.label
     log_shape, x = np.log(shape), _scale(len(shape))
     cuts = chunk_starts(labels.worker_start, MIN_PER_TASK * posterior.shape[0]).tolist()
@@ -268,14 +268,14 @@ def _check(
 
 
 def _scale(n_classes: int) -> Float64[np.ndarray, " classes"]:
-    """Return the places of the classes, from -1 to 1."""
+    """Return the positions of the classes, from -1 to 1."""
     return np.linspace(-1.0, 1.0, n_classes) if n_classes > 1 else np.zeros(1)
 
 
 def _vote(
     labels: CrowdLabels, known: Int16[np.ndarray, " tasks"]
 ) -> Float64[np.ndarray, "tasks classes"]:
-    """Return the soft majority vote, gold clamped; nothing for a task without labels."""
+    """Return the soft majority vote, gold clamped; zeros for a task without labels."""
     count = labels.counts().astype(np.float64)
     count /= np.maximum(count.sum(axis=1, keepdims=True), 1.0)
     at = np.flatnonzero(known >= 0)
@@ -294,7 +294,7 @@ def _counts(
 
 
 def _decay(total: Float64[np.ndarray, "truths answers"]) -> Float64[np.ndarray, "truths answers"]:
-    """Return the table that falls off exponentially and whose labels are as far off as the crowd's."""
+    """Return the table that falls off exponentially, with the crowd's mean distance of labels."""
     n_classes = len(total)
     distance = np.abs(np.arange(n_classes)[:, None] - np.arange(n_classes)).astype(np.float64)
     share = total.sum(axis=1)

@@ -1,12 +1,12 @@
-"""One pass over the labels, worker by worker: her style, and what her labels say of her tasks.
+"""One pass over the labels, worker by worker: her style, and her labels' evidence on her tasks.
 
 A worker of style (a, b, c) gives label l to a task of truth t with probability proportional to
 
     exp(a * log shape[t, l] + b * x[l] + c * x[l]**2),
 
-where the shape is what the crowd's average worker does and x runs from -1 at the first class to 1 at
-the last. It is a multinomial logit, concave in (a, b, c). Her table of classes x classes is made, used
-and forgotten, so that memory grows with tasks and workers alone.
+where the shape is the average worker's P(label | truth), and x runs from -1 at the first class to 1 at the
+last. It is a multinomial logit, concave in (a, b, c). Her table of classes x classes is made, used and
+discarded, so that memory grows with tasks and workers alone.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ from quality.parallel import kernel
 
 __all__ = ["settle", "style_pass", "style_table"]
 
-LONGEST = 1.0  # a longer Newton step is cut: far from the summit it leads astray
+LONGEST = 1.0  # longer Newton steps are cut: far from the maximum they overshoot
 
 
 @kernel
@@ -80,7 +80,7 @@ def _slopes(
 
 @kernel
 def _invert(matrix: Float64[np.ndarray, "3 3"], inverse: Float64[np.ndarray, "3 3"]) -> None:
-    """Invert a positive definite matrix that is given below its diagonal."""
+    """Write the inverse of a positive definite matrix that is given below its diagonal."""
     a, b, c = matrix[0, 0], matrix[1, 0], matrix[2, 0]
     d, e, f = matrix[1, 1], matrix[2, 1], matrix[2, 2]
     inverse[0, 0], inverse[1, 0], inverse[2, 0] = d * f - e * e, c * e - b * f, b * e - c * d
@@ -110,11 +110,11 @@ def style_pass(
     sums: Float64[np.ndarray, "3 classes classes"],
     unsure: Float64[np.ndarray, " 3"],
 ) -> None:
-    """Take Newton steps with some workers, and add what they say of their tasks to the belief.
+    """Take Newton steps with some workers, and add their labels' evidence on tasks to the belief.
 
-    `style` is changed in place, around the average (1, 0, 0). Added to `belief` are
-    log P(label | truth); to `sums` the workers' expected counts, and weighted by their sharpness
-    the same and what the model expects; to `unsure` the variances of the styles around the average.
+    `style` is changed in place, around the average (1, 0, 0). `belief` gains log P(label | truth). `sums`
+    gains the workers' expected counts, the same weighted by their sharpness, and the model's expectation of
+    these. `unsure` gains the variances of the styles around the average.
     """
     n_classes = len(x)
     count, table = np.empty((n_classes, n_classes)), np.empty((n_classes, n_classes))
@@ -176,9 +176,9 @@ def settle(
     task_start: Int64[np.ndarray, " tasks+1"],
     mass: Float64[np.ndarray, " classes"],
 ) -> float:
-    """Turn logs of what each class has for it into a posterior, in place; return the log-likelihood.
+    """Turn each class's log evidence into a posterior, in place; return the log-likelihood.
 
-    Added to `mass` are the posteriors of the tasks that have labels. A task of known truth is certain.
+    The posteriors of the tasks that have labels are added to `mass`. A task of known truth is certain.
     """
     n_tasks, n_classes = belief.shape
     log_likelihood = 0.0

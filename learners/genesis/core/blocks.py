@@ -137,7 +137,7 @@ def _block(elements: list[Element]) -> Block:
 
 
 def _add_messages(block: Block, links: Sequence[Link], blocks: dict[str, Block]) -> None:
-    """Find what the block's rows are sent, and by whom."""
+    """Add the messages that the block's rows receive, by sending class."""
     for name in block.cls.inputs:
         from_class: dict[tuple[str, tuple[str, ...]], list[np.ndarray]] = {}
         for link in links:
@@ -173,7 +173,7 @@ def _add_spikes(
     blocks: dict[str, Block],
     dt: float,
 ) -> None:
-    """Find where the block's events go."""
+    """Add the connections that carry the block's events."""
     by_target: dict[str, list[np.ndarray]] = {}
     for one in connections:
         base = one.target.element.cls.base

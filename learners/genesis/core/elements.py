@@ -176,12 +176,12 @@ class Tree:
         return found[0]
 
     def select(self, path: str) -> list[Selection]:
-        """Return what a path names, sorted by path.
+        """Return the selections that a path names, sorted by path.
 
         Raises
         ------
         PathError
-            If it names nothing: with the names that stand there.
+            If it names nothing; the message lists the names at that place.
         """
         here = [self.root if path.startswith("/") else self.working]
         rows = ""
@@ -226,7 +226,7 @@ def _matches(element: Element, name: str) -> list[Element]:
 
 
 def _missing(path: str, name: str, here: list[Element], wanted: list[str]) -> str:
-    """Return the sentence for a path that leads nowhere: what stands there, and the nearest name."""
+    """Return the message for a path that leads nowhere: the names at that place, and the nearest one."""
     names = sorted({child for element in here for child in element.children})
     among = f" of class {wanted[0]}" if wanted else ""
     at = here[0].path if len(here) == 1 else f"{len(here)} elements"

@@ -1,8 +1,8 @@
-"""The half of a simulation that acts on events: a heap of what is to happen, and who then acts.
+"""The half of a simulation that acts on events: a heap of scheduled actions, and the behaviours that act.
 
 Behaviours begin in the order of their paths, and events of the same time happen in the order in
 which they were scheduled, so that the order in which elements were made has no influence. Random
-numbers are a function of the simulation's entropy, an element's path and what they are for.
+numbers are a function of the simulation's entropy, an element's path and their purpose.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ def key_of(entropy: int, *words: object) -> int:
 
 
 class World:
-    """What a behaviour sees: the time, whom its element is connected to, random numbers, and the schedule.
+    """The world as a behaviour sees it: time, its element's connections, random numbers, and the schedule.
 
     Parameters
     ----------
     tree, wiring
         What is simulated.
     entropy
-        What all random numbers begin from.
+        Seed of all random numbers.
     """
 
     def __init__(self, tree: Tree, wiring: Wiring, entropy: int) -> None:
@@ -89,7 +89,7 @@ class World:
         return np.random.default_rng(key_of(self.entropy, element.path, *purpose))
 
     def schedule(self, time: float, act: Callable[..., None], *arguments: Any) -> None:
-        """Let `act(*arguments)` happen at a time, or now if that is past."""
+        """Schedule `act(*arguments)` for a time, or for now if that is past."""
         self.n_events += 1
         heappush(self._queue, (max(time, self.time), self.n_events, act, arguments))
 
@@ -105,7 +105,7 @@ class World:
                 to.receive(here, row, message)
 
     def advance(self, until: float) -> None:
-        """Let happen what is due up to a time."""
+        """Carry out all that is due up to a time."""
         queue = self._queue
         while queue and queue[0][0] <= until:
             self.time, _, act, arguments = heappop(queue)

@@ -1,8 +1,8 @@
 """Links, which share data within a step, and connections, which carry events with a weight and a delay.
 
-What may be linked or connected follows from what the two classes declare, and not from a table of
-pairs: a link carries the outputs of one that are inputs of the other, and back the replies of the
-other.
+The declarations of two classes decide whether they may be linked or connected; there is no table of
+pairs. A link carries the outputs of the first that are inputs of the second, and back the replies of
+the second.
 
 >>> from learners.genesis.core.elements import Tree
 >>> import learners.genesis.neuro
@@ -52,7 +52,7 @@ class Connection:
     pairs: bool = False
 
     def of_row(self, row: int) -> Connection:
-        """Return what the connection is to one row of the source's element."""
+        """Return the connection as one row of the source's element has it."""
         if not self.pairs:
             return self
         place = self.target.start + row - self.source.start
@@ -133,7 +133,7 @@ class Wiring:
         return before - len(self.links) - len(self.connections)
 
     def drop(self, gone: Iterable[Element]) -> None:
-        """Remove what touches one of these elements."""
+        """Remove the links and connections of these elements."""
         ids = {id(element) for element in gone}
 
         def stays(one: Link | Connection) -> bool:
@@ -143,7 +143,7 @@ class Wiring:
         self.connections = [one for one in self.connections if stays(one)]
 
     def repeat(self, copies: Mapping[int, Element]) -> None:
-        """Repeat, between copies, the links and connections that lie within what was copied."""
+        """Repeat, between copies, the links and connections among the copied elements."""
 
         def within(one: Link | Connection) -> bool:
             return id(one.source.element) in copies and id(one.target.element) in copies
@@ -160,7 +160,7 @@ class Wiring:
 
 
 def copy_subtree(element: Element, name: str, parent: Element) -> dict[int, Element]:
-    """Copy an element and all below it; return the copies by the identity of what was copied."""
+    """Copy an element and all below it; return the copies by the identity of the originals."""
     made = Element(name, element.cls, parent, element.size)
     made.values = {field: value.copy() for field, value in element.values.items()}
     copies = {id(element): made}

@@ -2,8 +2,8 @@
 
 `connect /tasks to /worker -weight .5` asks every worker of the target for each task with
 probability .5. A `desk` in between asks a fixed number of different workers for each task, drawn
-from all whom it is connected to in proportion to their `activity` and the weights. A desk takes
-every task, a recorder every label: there a weight other than 1 is refused.
+from all its connections in proportion to `activity` and the weights. A desk takes every task, and a
+recorder every label: there a weight other than 1 is refused.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ MAX_OPTIONS = 1000
 
 
 class Items(NamedTuple):
-    """Tasks that are offered: the element, its rows, and the worker asked for each if that is settled."""
+    """Tasks that are offered: the element, its rows, and the worker asked for each if that is fixed."""
 
     tasks: Task
     rows: np.ndarray
     workers: np.ndarray | None
 
     def part(self) -> tuple[int, ...]:
-        """Return what tells the draws for these rows from those for a part that begins at row 0."""
+        """Return what a random key needs beside the tasks' path: the first row, unless it is 0."""
         return tuple(self.rows[:1].tolist()) if self.rows[:1].any() else ()
 
 
@@ -44,8 +44,8 @@ class Task:
     Raises
     ------
     ValueError
-        If a truth is none of the options, there are fewer than 2 or more than 1,000 of these, or one of
-        these numbers is broken.
+        If a truth is not one of the options, there are fewer than 2 or more than 1,000 of these, or one of
+        these numbers is not whole.
     """
 
     def __init__(self, world: World, element: Element) -> None:
@@ -99,7 +99,7 @@ class Desk:
     Raises
     ------
     ValueError
-        If it has several rows, or `labels` is a broken number.
+        If it has several rows, or `labels` is not a whole number.
     """
 
     def __init__(self, world: World, element: Element) -> None:
@@ -151,7 +151,7 @@ class Desk:
 
 
 def refuse_weight(connection: Connection) -> None:
-    """Raise ValueError for a weight to one that takes all that it is sent."""
+    """Raise ValueError for a weight other than 1 to an element that takes everything it is sent."""
     if connection.weight != 1:
         raise ValueError(
             f"weight of {connection.source} to {connection.target} must be 1, for a"

@@ -117,7 +117,7 @@ def decide_many(
     bound, noise
         Evidence at which a decision is made, and its standard deviation after a second; above 0.
     leak, inhibition
-        Of the units; 0 if `relative`.
+        Leak of a unit, and inhibition by the others; 0 if `relative`.
     relative
         True for drift-diffusion: the evidence is the difference of two options.
     step, deadline
@@ -130,7 +130,7 @@ def decide_many(
     Raises
     ------
     ValueError
-        If `relative` is asked of other than two options, or a number is out of its range.
+        If `relative` is True and there are not two options, or a number is out of its range.
 
     Examples
     --------

@@ -30,7 +30,7 @@ def _frozen(result: CrowdRecord | LiveAgreement) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CrowdRecord:
-    """The labels that a recorder was sent, by time, with the truth behind them.
+    """The labels that a recorder received, in order of time, with the true classes.
 
     Parameters
     ----------
@@ -39,9 +39,9 @@ class CrowdRecord:
     label, time, seconds
         The label, when it was given, and how long it took.
     truth, options
-        Of each task that has a label.
+        True class and number of options of each task that has a label.
     task_path, task_row, worker_path, worker_row
-        Where each task and worker stands; workers in the order of their first label.
+        Element and row of each task and worker; workers in the order of their first label.
     worker_kind
         The class of each worker's element.
     """
@@ -133,17 +133,17 @@ RECORDER = element_class("recorder", receives=("label",))(Recorder)
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LiveAgreement:
-    """What an aggregator knows.
+    """The consensus of an aggregator, and each worker's agreement with it.
 
     Parameters
     ----------
     label, truth
         The majority's label of each task that has one, the lowest code among equals, and the true one.
     n_compared, agreement
-        Of each worker: her labels of tasks that had labels before, and the mean share of these
+        Each worker's number of labels on tasks that had labels before, and the mean share of these
         labels' majority that she agreed with.
     worker_path, worker_row, worker_kind
-        Where each worker stands, and her class.
+        Element and row of each worker, and her class.
     """
 
     label: np.ndarray

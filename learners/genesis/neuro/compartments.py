@@ -109,7 +109,7 @@ def _add_channels(
 def _advanced(
     v: np.ndarray, drive: np.ndarray, total: np.ndarray, c: np.ndarray, euler: np.ndarray, dt: float
 ) -> np.ndarray:
-    """Return the potentials after a step; Euler's where a row asks for it."""
+    """Return the potentials after a step; by Euler's method in rows where `euler` is not 0."""
     new = np.empty_like(v)
     for k in range(len(v)):
         if euler[k] != 0.0 or total[k] == 0.0:  # without a leak both are the same

@@ -29,7 +29,7 @@ NOT_TEXT = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(&&)|(\|\|)|(!)(
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """What every row of a selection draws its value from."""
+    """A distribution from which every row of a selection draws its value."""
 
     name: str
     parameters: tuple[float, ...]
@@ -92,12 +92,12 @@ def evaluate(
     text
         The expression, in the operators of Python, or && || ! for and, or, not.
     variables, functions
-        What names stand for, beside the functions of this module.
+        Values of names, beside the functions of this module.
 
     Raises
     ------
     ValueError
-        If the expression is malformed, names what there is not, or makes something too large.
+        If the expression is malformed, holds an unknown name, or has too large a value.
     """
     if len(text) > MAX_LENGTH:
         raise ValueError(
@@ -207,7 +207,7 @@ class _Walker:
 
 
 def _check_power(left: Any, right: Any) -> None:
-    """Refuse powers whose whole numbers would fill the memory, and roots of negative numbers."""
+    """Raise ValueError for powers that would fill the memory, and for roots of negative numbers."""
     if (
         isinstance(left, int)
         and isinstance(right, int)

@@ -125,7 +125,7 @@ class Interpreter:
         Raises
         ------
         ValueError
-            If there is none of the name, or it takes another number of values.
+            If no function has the name, or it takes another number of values.
         """
         given = tuple(arguments)
         if name not in self.functions:

@@ -26,7 +26,7 @@ def written(value: Any) -> str:
     if isinstance(value, str):
         text = quoted(value)
         if "{" in value or "}" in value:
-            # as an expression: in quotes alone braces stand for values
+            # as an expression: in quotes alone a script replaces braces by values
             return "{" + text.replace("{", r"\x7b").replace("}", r"\x7d") + "}"
         return text
     if isinstance(value, np.ndarray | tuple):
@@ -41,7 +41,7 @@ def written(value: Any) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return a text as a word in quotes, whose braces still stand for values."""
+    """Return a text as a word in quotes, whose braces a script still replaces by values."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 

@@ -1,4 +1,4 @@
-"""What an EM fit does with the labels: kernels of its steps and of the vote."""
+"""The kernels of an EM fit: its steps over the labels, and the soft majority vote."""
 
 from quality.aggregation.passes.coins import coin_pass, coin_vote, coins_pay
 from quality.aggregation.passes.dirichlet import (

@@ -1,9 +1,9 @@
-"""The E step of models in which a worker errs alike whatever the truth: two numbers an answer.
+"""The E step of models whose workers err alike under every truth: two numbers for an answer.
 
-One-coin Dawid–Skene and MACE say of a label how likely it is if it is the truth, and how likely if it is
-not: two numbers, where a confusion matrix has one for each truth. So a task needs the classes that it
-was given; all others have the same likelihood. One worker of reliability 0.8, one task of one label of
-class 1, three classes:
+In one-coin Dawid–Skene and MACE a label has one likelihood if it is the truth, and one if it is not: two
+numbers, where a confusion matrix has one for each truth. So a task needs only the classes that it was
+given; all others have the same likelihood. One worker of reliability 0.8, one task with one label of class
+1, three classes:
 
 >>> rows = np.array([0, 1]), np.array([0], np.int32), np.array([1], np.int16), np.array([-1], np.int16)
 >>> table, counts, keep = np.array([0.8, 0.1]), np.zeros(2), np.empty((1, 3))
@@ -12,7 +12,7 @@ class 1, three classes:
 >>> keep.round(2), counts.round(2)
 (array([[0.1, 0.8, 0.1]]), array([0.8, 0.2]))
 
-It pays beyond a few classes; with a few, the tuples of :func:`task_pass` are faster.
+It pays for more than a few classes; for a few, the tuples of :func:`task_pass` are faster.
 """
 
 from math import inf, log
@@ -25,11 +25,11 @@ from quality.parallel import kernel
 
 __all__ = ["coin_pass", "coin_vote", "coins_pay"]
 
-MUCH = 0.1  # of the prior, that is known from a difference to enough digits
+MUCH = 0.1  # share of the prior above which a difference has enough digits
 
 
 def coins_pay(n_classes: int) -> bool:
-    """Return whether a model in which workers err alike whatever the truth is to have coins.
+    """Return whether coins pay for a model whose workers err alike under every truth.
 
     >>> coins_pay(3), coins_pay(40)
     (False, True)
@@ -52,10 +52,10 @@ def coin_pass(
     mass: Float64[np.ndarray, " classes"],
     work: Float64[np.ndarray, "5 classes"],
 ) -> float:
-    """E step of some tasks: add to their expected counts and to the class mass; return the log-likelihood.
+    """Do the E step of some tasks: add to their expected counts and class mass; return the log-likelihood.
 
-    At a label's place `table` and `counts` have its being right, and next to it its being wrong. `keep`
-    takes the posteriors unless empty; `work` is zero before.
+    At a label's place `table` and `counts` have the entry for a right label, and next to it that for a
+    wrong one. `keep` takes the posteriors unless empty; `work` is zero before.
     """
     belief, others, power, named, seen = work[0], work[1], work[2], work[3], work[4]
     log_likelihood, evidence, of_unnamed, whole = 0.0, 1.0, 0.0, 0.0
@@ -89,7 +89,7 @@ def coin_pass(
         for at in range(n_named):
             total += belief[int(named[at])]
         log_likelihood += least * LOG_TINY
-        if evidence * total < TINY:  # a logarithm for many tasks at once
+        if evidence * total < TINY:  # one logarithm for many tasks
             log_likelihood += log(evidence)
             evidence = 1.0
         evidence *= total
@@ -110,7 +110,7 @@ def coin_pass(
 
 @kernel
 def _known_coins(place, label, known, prior, table, counts, mass) -> float:
-    """Add the labels of a task with gold to their counts, and it to the mass; return its log-likelihood."""
+    """Add a task with gold to its labels' counts and to the mass; return its log-likelihood."""
     product, lost = _chance(place, label, known, prior[known], table)
     mass[known] += 1.0
     for row in range(len(place)):
@@ -121,7 +121,7 @@ def _known_coins(place, label, known, prior, table, counts, mass) -> float:
 
 @kernel
 def _brought_level(n_named, named, base, base_power, belief, power) -> tuple[float, float]:
-    """Bring the chances of all classes to the least power of TINY; return the unnamed's, and the power."""
+    """Scale all classes' probabilities to the least power of TINY; return the unnamed's, and the power."""
     least = base_power if base > 0.0 else inf
     for at in range(n_named):
         truth = int(named[at])
@@ -134,7 +134,7 @@ def _brought_level(n_named, named, base, base_power, belief, power) -> tuple[flo
 
 @kernel
 def _chance(place, label, truth, start, table) -> tuple[float, float]:
-    """Multiply a number by the chance of labels under a truth; return the power of TINY that it lacks."""
+    """Multiply a number by the probability of labels under a truth; return it and the power it lacks."""
     product, power = start, 0.0
     for row in range(len(place)):
         if product < TINY:
@@ -146,10 +146,10 @@ def _chance(place, label, truth, start, table) -> tuple[float, float]:
 
 @kernel
 def _share(n_named, named, prior, left, unit, scale, belief, others, mass) -> None:
-    """Divide the beliefs by their sum, write what all others of each have, and add them to the mass.
+    """Divide the beliefs by their sum, write the sum of all others for each, and add beliefs to the mass.
 
-    What a class would have if it had not been named is taken from its mass, and added for all tasks at once.
-    Sums of the others, not differences: the nearly certain keep their digits.
+    The belief that a class would have as an unnamed one is subtracted from its mass, and added for all
+    tasks at once. The others are summed, not subtracted, so that nearly certain beliefs keep their digits.
     """
     for at in range(n_named):
         truth = int(named[at])
@@ -179,7 +179,7 @@ def coin_vote(
 ) -> None:
     """Add the soft majority vote of each task, gold clamped, to its labels' counts and the mass.
 
-    `share` is zero before, and after.
+    `share` is zero before and after.
     """
     for task in range(len(task_start) - 1):
         low, high = task_start[task], task_start[task + 1]

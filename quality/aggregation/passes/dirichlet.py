@@ -1,8 +1,8 @@
-"""Variational M steps: what is expected of the logarithms of probabilities that are Dirichlet.
+"""Variational M steps: expected logarithms of probabilities with a Dirichlet law.
 
 A worker's column of pseudo-counts a_1, a_2, ... becomes the weights exp E[log p_i], which are
-exp(digamma(a_i)) / exp(digamma(a_1 + a_2 + ...)). All of it is without a branch, so that the compiler makes
-instructions of it that take several numbers at once:
+exp(digamma(a_i)) / exp(digamma(a_1 + a_2 + ...)). The code has no branches, so that the compiler can use
+instructions that take several numbers at once:
 
 >>> round(exp_digamma(1.0), 6), round(exp_digamma(100.0), 6)  # exp(-0.577216), and nearly 100 - 1/2
 (0.561459, 99.500419)
@@ -30,7 +30,7 @@ __all__ = [
     "subtype_weights",
 ]  # fmt: skip
 
-STRIP = 32  # workers whose numbers are taken together: many enough for wide instructions, and near
+STRIP = 32  # workers whose numbers are processed together: enough for wide instructions, and within a cache
 
 ABOVE = (  # exp(digamma(x)) - (x - 1/2) = a polynomial over another from 1 on, to 15 digits; the last first
     0.041666666631375485, 0.13291139416397038, 0.27492703011498515, 0.30220258642587433,
@@ -40,8 +40,8 @@ BELOW = (
     1.0, 2.6898733916209396, 5.1574808847611795, 4.522553693557711, 2.664452934338441,
     0.659849815129619, 0.12903510470753105, 0.004437783413535928,
 )  # fmt: skip
-LARGE = 1e20  # past it the fraction changes nothing, and its denominator may overflow
-LOWEST = -708.0  # the logarithm of about the least number with all its digits
+LARGE = 1e20  # beyond it the fraction changes nothing, and its denominator may overflow
+LOWEST = -708.0  # the logarithm of about the smallest number with all its digits
 PER_LOG_2 = 1.4426950408889634
 # the first has zeros at its end
 LOG_2, LOG_2_REST = 0.693147180369123816490, 1.90821492927058770002e-10
@@ -58,14 +58,14 @@ def exp_digamma_past_one(x: float) -> float:
         above = above * small + coefficient
     for coefficient in BELOW:
         below = below * small + coefficient
-    # NumPy's division raises no error, for which a loop would have to stop
+    # NumPy's division raises no error, which would keep the loop from being vectorised
     result: float = (x - 0.5) + np.divide(above, below)
     return result
 
 
 @kernel(forceinline=True, fused=True)
 def exp_digamma(x: float) -> float:
-    """Return exp(digamma(x)) of x > 0, or about 1e-307 if that is more: that of x + 1, times exp(-1 / x)."""
+    """Return exp(digamma(x)) of x > 0, at least about 1e-307: that of x + 1, times exp(-1 / x)."""
     before = max(-np.divide(1.0, x), LOWEST)
     whole = np.floor(before * PER_LOG_2 + 0.5)
     rest = (before - whole * LOG_2) - whole * LOG_2_REST
@@ -80,7 +80,7 @@ def exp_digamma(x: float) -> float:
 
 @kernel(fused=True)
 def exp_digammas(numbers, is_past_one) -> None:
-    """Replace numbers above 0 by exp(digamma) of them; all are at least 1 if `is_past_one`."""
+    """Replace numbers above 0 by their exp(digamma), in place; all are at least 1 if `is_past_one`."""
     if is_past_one:
         for at in range(len(numbers)):
             numbers[at] = exp_digamma_past_one(numbers[at])
@@ -98,10 +98,10 @@ def dirichlet_weights(
     n_parts: int,
     weight: Float64[np.ndarray, "parts cells"],
 ) -> None:
-    """Write exp E[log p] of columns p that are Dirichlet with `pseudo` and these counts.
+    """Write exp E[log p] of columns p with Dirichlet laws, of parameters `pseudo` plus these counts.
 
-    A table has a part for every eight truths, in which a row for each answer that a worker has given, hers
-    from `start` on, and ``pseudo[part, 8 * answer + lane]`` belongs to it.
+    A table has a part for every eight truths. A part has a row for each answer that a worker has given,
+    hers from `start` on, and ``pseudo[part, 8 * answer + lane]`` belongs to it.
     """
     total, n_workers = np.empty(STRIP * LANES), len(start) - 1
     is_past_one = pseudo.min() >= 1.0
@@ -145,9 +145,9 @@ def dirichlet_moved(
     n_parts: int,
     weight: Float64[np.ndarray, "parts cells"],
 ) -> float:
-    """Return the Kullback–Leibler divergences of a table's columns from their priors, added up, in nats.
+    """Return the sum of Kullback–Leibler divergences of a table's columns from their priors, in nats.
 
-    `weight` is what :func:`dirichlet_weights` writes for these counts.
+    `weight` is the output of :func:`dirichlet_weights` for these counts.
     """
     before, moved = np.empty(pseudo.shape[1]), 0.0
     for part in range(n_parts):
@@ -180,7 +180,7 @@ def subtype_weights(
     class_prior: float,
     subtypes_prior: float,
 ) -> Float64[np.ndarray, " truths"]:
-    """Return the weight of each subtype, of all classes and of those of its own; 0 where it has no class.
+    """Return each subtype's weight within its class times the class's; 0 for places without a class.
 
     Subtype s of class k is ``truth == k * n_subtypes + s``. `class_prior` is of each class, `subtypes_prior`
     of all subtypes of one, dropped ones included.

@@ -1,8 +1,8 @@
 """The E step of Dawid–Skene and the expected counts, in one pass over the labels.
 
-:func:`task_pass` multiplies a task's rows of the flat table, divides by the sum, and adds the
-posterior to the counts of the same rows while they are still in cache: no logarithm or exponential
-per label. One worker, one task of one label (places 0 and 1 of her table), two classes:
+:func:`task_pass` multiplies a task's rows of the flat table, divides by the sum, and adds the posterior to
+the counts of the same rows while they are still in cache, without a logarithm or exponential for each
+label. One worker, one task with one label (places 0 and 1 of her table), two classes:
 
 >>> one, counts = np.array([0, 1]), np.zeros(4)
 >>> table, keep, work = np.array([0.9, 0.2, 0.1, 0.8]), np.empty((1, 2)), np.zeros((3, 2))
@@ -11,12 +11,12 @@ per label. One worker, one task of one label (places 0 and 1 of her table), two 
 >>> keep.round(3)
 array([[0.818, 0.182]])
 
-Products of probabilities underflow. Where all of a task's have, they are taken again with a power of `HUGE`
-for each class, and nothing is lost however many labels it has.
+Products of probabilities underflow. If all products of a task do, they are computed again with a power of
+`HUGE` for each class, so that no number of labels is too large.
 
-A task's belief is one number per class. With few classes it is a tuple and lives in registers; with
-many it is an array, and :func:`wide_pass` handles several of its numbers at a time. Subtypes of classes
-have a pass of their own (:mod:`quality.aggregation.passes.subtypes`).
+A task's belief is one number per class. With few classes it is a tuple and is kept in registers; with many
+it is an array, and :func:`wide_pass` processes several of its numbers at a time. Subtypes of classes have
+their own pass (:mod:`quality.aggregation.passes.subtypes`).
 """
 
 from math import inf, log
@@ -41,7 +41,7 @@ BELOW_ONE = 1.0 - 2.0**-53  # the largest number under 1
 UNROLLED = 8  # the pass is compiled for each number of classes up to this one
 LINE = LANES  # numbers in a line of a cache
 NEAR = 2**17  # numbers: a megabyte
-AHEAD = 10  # labels: about what a pass does while memory answers
+AHEAD = 10  # labels: about as many as a pass processes while memory answers
 
 
 @kernel
@@ -53,7 +53,7 @@ def find_places(
     by_label: bool,
     place: Int[np.ndarray, " labels"],
 ) -> None:
-    """Write where in a flat table the truths of each label's worker, and `by_label` of its class, begin."""
+    """Write where the truths of each label's worker begin in a flat table, and `by_label` of its class."""
     for row in range(len(place)):
         at = worker[row] * n_answers + (label[row] if by_label else 0)
         place[row] = at * n_truths
@@ -74,10 +74,10 @@ def task_pass(
     products: Float64[np.ndarray, " classes"],
     power: Float64[np.ndarray, " classes"],
 ) -> float:
-    """E step of some tasks: add to their expected counts and to the class mass; return the log-likelihood.
+    """Do the E step of some tasks: add to their expected counts and class mass; return the log-likelihood.
 
-    `keep` takes the posteriors unless empty; `products` and `power` are for work. Rows of a table larger
-    than a core's cache are asked for some labels ahead.
+    `keep` takes the posteriors unless empty; `products` and `power` are working memory. Rows of a table
+    larger than a core's cache are requested some labels ahead.
     """
     n_classes, belief = len(prior), prior
     n_rows, is_far = len(place), len(table) > NEAR
@@ -99,7 +99,7 @@ def task_pass(
             if gold[task] >= 0 and truth != gold[task]:
                 belief = PUT(belief, truth, 0.0)
             total += belief[truth]
-        if total < TINY:  # elsewhere no posterior above that is lost
+        if total < TINY:  # otherwise no posterior above that is lost
             total = 0.0
             for truth in range(n_classes):
                 products[truth] = prior[truth]
@@ -109,7 +109,7 @@ def task_pass(
             for truth in range(n_classes):
                 belief = PUT(belief, truth, products[truth])
                 total += belief[truth]
-        if evidence * total < TINY:  # a logarithm for many tasks at once
+        if evidence * total < TINY:  # one logarithm for many tasks
             log_likelihood += log(evidence)
             evidence = 1.0
         evidence *= total
@@ -142,9 +142,9 @@ def wide_pass(
     belief: Float64[np.ndarray, " classes"],
     power: Float64[np.ndarray, " classes"],
 ) -> float:
-    """:func:`task_pass` for a prior in an array: the loops over truths are of slices and vectorised.
+    """Do :func:`task_pass` for a prior in an array: the loops over truths are vectorised.
 
-    Rows are asked for some labels ahead: together they are larger than a cache, and each is met at random.
+    Rows are requested some labels ahead: together they are larger than a cache, and their order is random.
     """
     n_classes, n_rows = len(prior), len(place)
     log_likelihood, evidence = 0.0, 1.0
@@ -190,13 +190,13 @@ def wide_pass(
 
 @kernel
 def _certain(share: float) -> float:
-    """Return a share; 1 if it is all, which a product with the reciprocal may miss by a digit."""
+    """Return a share, and 1 if it is the whole: the product with the reciprocal may miss 1 by a digit."""
     return 1.0 if share >= BELOW_ONE else share
 
 
 @kernel
 def _clamped_sum(belief: Float64[np.ndarray, " classes"], gold: int) -> float:
-    """Return what beliefs add up to; with gold only its own is left."""
+    """Return the sum of beliefs; with gold, set all others to 0 first."""
     if gold >= 0:
         known: float = belief[gold]
         for truth in range(len(belief)):
@@ -248,7 +248,7 @@ def majority_pass(
 ) -> None:
     """Add the soft majority vote of each task, gold clamped, to its labels' counts and the mass.
 
-    `share` is for work.
+    `share` is working memory.
     """
     for task in range(len(task_start) - 1):
         low, high = task_start[task], task_start[task + 1]

@@ -1,7 +1,7 @@
-"""Eight numbers at a time, in kernels: what a processor does in one or two instructions.
+"""Eight numbers at a time, in kernels: a processor's work of one or two instructions.
 
-The compiler makes such instructions of a loop over an array by itself, but not of a loop within a loop that
-begins anew for every label. A kernel that holds eight numbers in its hand says so:
+The compiler makes such instructions from a loop over an array, but not from a loop within a loop that
+begins anew for every label. A kernel with eight numbers in a register is explicit:
 
 >>> import numpy as np
 >>> from numba import njit
@@ -14,7 +14,8 @@ begins anew for every label. A kernel that holds eight numbers in its hand says 
 >>> double(numbers), numbers
 (56.0, array([ 0.,  2.,  4.,  6.,  8., 10., 12., 14.]))
 
-Places are unsigned and are not checked. On a processor of narrower instructions the compiler takes several.
+Places are unsigned and are not checked. On a processor with narrower instructions the compiler uses
+several.
 """
 
 import math
@@ -37,7 +38,7 @@ INDEX, LONG = ir.IntType(32), ir.IntType(64)
 EXPONENT, DIGITS = (
     1023,
     52,
-)  # of a number in double precision: what is added to its exponent, and below it
+)  # of a number in double precision: bias of its exponent, and bits below it
 
 
 class _Lanes(types.Type):
@@ -59,7 +60,7 @@ class _LanesModel(models.PrimitiveModel):
 
 
 def whole_lanes(n: int) -> int:
-    """Return the least multiple of the number of lanes that is at least `n`.
+    """Return the smallest multiple of the number of lanes that is at least `n`.
 
     >>> whole_lanes(1), whole_lanes(24)
     (8, 24)
@@ -68,7 +69,7 @@ def whole_lanes(n: int) -> int:
 
 
 def in_lines(*shape: int) -> Float64[np.ndarray, "..."]:
-    """Return zeros of which every eight are one line of a cache, if the last size is whole lanes.
+    """Return zeros aligned so that every eight are one line of a cache, if the last size is whole lanes.
 
     >>> in_lines(3, 8).ctypes.data % 64
     0
@@ -81,7 +82,7 @@ def in_lines(*shape: int) -> Float64[np.ndarray, "..."]:
 
 
 def _address(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """Return where in memory eight numbers of an array begin."""
+    """Return the address of eight numbers of an array."""
     data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
     return builder.bitcast(builder.gep(data, [arguments[1]]), VECTOR.as_pointer())
 
@@ -118,7 +119,7 @@ def _filled(typing: Any, number: Any) -> Any:
 
 
 def _lanes_sum(typing: Any, lanes: Any) -> Any:
-    """Return the sum of all lanes: of the halves, of their halves, and so on."""
+    """Return the sum of all lanes: of the halves, then of their halves, and so on."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         total, width = arguments[0], LANES
@@ -139,7 +140,7 @@ def _lanes_sum(typing: Any, lanes: Any) -> Any:
 
 
 def _each(instruction: str) -> Any:
-    """Return the function of two numbers in every lane that is an instruction of the compiler."""
+    """Return the function of two numbers in every lane that compiles to one instruction."""
 
     def typed(typing: Any, one: Any, other: Any) -> Any:
         def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -151,7 +152,7 @@ def _each(instruction: str) -> Any:
 
 
 def _power_of_two(typing: Any, exponent: Any) -> Any:
-    """Return 2 to a whole power between -1022 and 1023; it is no call, for which a loop would stop."""
+    """Return 2 to a whole power between -1022 and 1023, without a call, which would end vectorisation."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         whole = builder.fptosi(arguments[0], INDEX)

@@ -1,8 +1,8 @@
-"""What EBCC does with labels: the E step of many truths, eight at a time, and what comes before and after.
+"""EBCC's passes over the labels: the E step of many truths, eight at a time, and the steps around it.
 
-A table, and expected counts, have a part for every eight truths: ``table[part, 8 * row + lane]``, where a row
-is an answer that a worker gives. A pass takes some thousand tasks part by part, so that what it meets at
-random is an eighth of a row, and all of one part is soon at hand. One worker and one task, of her row 1:
+A table, and expected counts, have a part for every eight truths: ``table[part, 8 * row + lane]``, where a
+row is an answer that a worker gives. A pass takes some thousand tasks part by part. So random access is to
+an eighth of a row, and all rows of one part are soon in cache. One worker and one task, of her row 1:
 
 >>> table, counts, work = np.full((1, 16), 0.5), np.empty((1, 16)), np.empty((3, 8))
 >>> rows = np.array([0, 1]), np.array([8], np.int32)
@@ -12,8 +12,7 @@ random is an eighth of a row, and all of one part is soon at hand. One worker an
 >>> round(float(np.exp(evidence)), 12), counts[0, 8:11]
 (0.5, array([0.5, 0.3, 0.2]))
 
-Subtypes that have no tasks are put away: the others move to the front, and the last parts are no longer
-used.
+Subtypes without tasks are dropped: the others move to the front, and the last parts are no longer used.
 """
 
 from math import inf, log
@@ -49,7 +48,7 @@ def find_rows(
     answer: Int64[np.ndarray, " pairs"],
     start: Int64[np.ndarray, " bounds"],
 ) -> int:
-    """Number the pairs of a worker and an answer that occur, by worker and answer; return how many.
+    """Number the pairs of a worker and an answer that occur, by worker and answer; return their number.
 
     Write the place of each label's row, the answer of each row, and the first row of each worker.
     """
@@ -86,7 +85,7 @@ def deal(
     belief: Float64[np.ndarray, "parts room"],
     share: Float64[np.ndarray, " tasks"],
 ) -> None:
-    """Add some tasks' soft majority vote to counts and mass, dealt to subtypes by what is drawn."""
+    """Add some tasks' soft majority vote to counts and mass, divided over subtypes by the drawn numbers."""
     _, n_classes, n_subtypes = drawn.shape
     beliefs, at, low = belief.ravel(), 0, task_start[first]
     for task in range(U(last - first)):
@@ -120,9 +119,9 @@ def narrow(
     pseudo: Float64[np.ndarray, "parts answers"],
     n_parts: int,
 ) -> int:
-    """Put empty subtypes away, in place, as far as fewer parts do; return how many parts are left.
+    """Drop empty subtypes, in place, if that leaves fewer parts; return the number of parts left.
 
-    All are left of a table without labels, in which every class is as likely.
+    For a table without labels all are kept, as every class is equally likely.
     """
     n_full = 0
     for at in range(n_parts * LANES):
@@ -157,9 +156,9 @@ def subtype_pass(
     share: Float64[np.ndarray, " tasks"],
     power: Float64[np.ndarray, " truths"],
 ) -> float:
-    """E step of some tasks: write their expected counts and mass; return the log-likelihood.
+    """Do the E step of some tasks: write their expected counts and mass; return the log-likelihood.
 
-    `belief`, `share` and `power` are for work.
+    `belief`, `share` and `power` are working memory.
     """
     log_likelihood, room = 0.0, len(share)
     for part in range(len(prior) // LANES):
@@ -223,7 +222,7 @@ def _beliefs(
     share: Float64[np.ndarray, " tasks"],
     power: Float64[np.ndarray, " truths"],
 ) -> float:
-    """Write each task's prior times what the table says of its labels, and 1 / the sum, 0 without labels.
+    """Write each task's prior times the likelihood of its labels, and 1 / the sum, 0 without labels.
 
     Return the logarithm of the product of the sums.
     """
@@ -245,12 +244,12 @@ def _beliefs(
         if low == high:
             share[task] = inf
             continue
-        if total < TINY:  # elsewhere no posterior above that is lost
+        if total < TINY:  # otherwise no posterior above that is lost
             least, total = _multiply_again(place[low:high], task, prior, table, belief, power)
             log_likelihood += least * LOG_TINY
             share[task] = total
         low = high
-        if evidence * total < TINY:  # a logarithm for many tasks at once
+        if evidence * total < TINY:  # one logarithm for many tasks
             log_likelihood += log(evidence)
             evidence = 1.0
         evidence *= total

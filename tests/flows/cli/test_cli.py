@@ -432,7 +432,7 @@ def test_a_sound_mechanism_is_not_refuted_and_a_trial_can_be_read_by_machines() 
     [
         ("--counts", "3;3", "counts must be integers with commas between, got '3;3'"),
         ("--counts", "0,3", "counts must be of 2 classes or more, the first of them >= 1"),
-        ("--epsilon", "-1", "epsilon must be > 0, got epsilon=-1.0"),
+        ("--epsilon", "-1", "epsilon must be > 0 and finite, got epsilon=-1.0"),
         ("--level", "2", "level must be in (0, 1), got level=2.0"),
     ],
 )
