@@ -318,8 +318,9 @@ def partition_of(
         The partition's name, for people.
     cell
         Each task's cell code, **public** and fixed without looking at private data.
-    The tasks' names, in the order of `cell`; they bind the partition to the tasks, so that its cells are
-    disjoint in every call.
+    tasks
+        The tasks' names, in the order of `cell`; they bind the partition to the tasks, so that its cells are
+        disjoint in every call.
 
     Returns
     -------
