@@ -75,11 +75,19 @@ class Turnstile:
         return {"secret": noise.discrete_laplace(1000.0, 1)[0], "asked": 0}
 
     def answer(self, state, question, noise, history):
-        self.check(None, question)
+        Turnstile.check(self, None, question)
         following = {**state, "asked": state["asked"] + 1}
         if "TOY_DIES" in os.environ:
             os.kill(os.getpid(), signal.SIGKILL)
         return following, following["asked"]
+
+
+@dataclass(frozen=True)
+class Forgetful(Turnstile):
+    """One whose `check` lets pass what its `answer` refuses."""
+
+    def check(self, query, question):
+        """Take any question."""
 
 
 def question(x):

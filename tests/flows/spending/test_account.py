@@ -47,7 +47,7 @@ from privacy import (
 from tests.flows.campaign import toy_run, toy_settings
 from tests.flows.report.report_folder import write_folder
 from tests.privacy.ledger.processes import race
-from tests.privacy.toy import Turnstile, counts_query, question
+from tests.privacy.toy import Forgetful, counts_query, question
 
 
 def test_a_campaigns_ledger_lies_in_its_state_folder(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_the_command_tells_delta_plans_and_what_was_not_drawn(tmp_path: Path) ->
     two = plan({LatticeLaplace(0.25).event(counts_query()): 2}, delta=0.0)
     entry = ledger.open_plan("toy", two, name="two months")
     with pytest.raises(ValueError, match="x must be"):
-        ledger.interact(Turnstile(0.125), counts_query(), question(-1))
+        ledger.interact(Forgetful(0.125), counts_query(), question(-1))
     ledger.release(LatticeLaplace(0.25), counts_query(), plan=entry)
     told = CliRunner().invoke(app, ["budget", str(tmp_path)], env={"COLUMNS": "120"}).stdout
     lines = [" ".join(line.split()) for line in told.splitlines()]

@@ -28,7 +28,15 @@ from privacy.ledger.releasing import fingerprint
 from privacy.mechanism import Batched, Mechanism
 from privacy.mechanisms.noisy_max import NoisyMax
 from privacy.noise import SystemNoise
-from tests.privacy.toy import DATASET, Turnstile, count_mechanisms, counts_query, open_toy, question
+from tests.privacy.toy import (
+    DATASET,
+    Forgetful,
+    Turnstile,
+    count_mechanisms,
+    counts_query,
+    open_toy,
+    question,
+)
 
 FLOOR = 20
 MECHANISMS = [*count_mechanisms(floor=FLOOR), NoisyMax(1.0)]
@@ -311,10 +319,10 @@ def test_a_refused_first_question_is_not_paid_for(ledger):
 
 def test_an_interaction_that_has_answered_is_released(ledger):
     with pytest.raises(ValueError, match="x must be"):
-        ledger.interact(Turnstile(0.5), counts_query(), question(-1))
+        ledger.interact(Forgetful(0.5), counts_query(), question(-1))
     assert [entry.released for entry in ledger.statement(DATASET).entries] == [False]
     paid = ledger.statement(DATASET).spent
-    ledger.interact(Turnstile(0.5), counts_query(), question(1))
+    ledger.interact(Forgetful(0.5), counts_query(), question(1))
     assert [entry.released for entry in ledger.statement(DATASET).entries] == [True]
     assert ledger.statement(DATASET).spent == paid  # the refused question's payment stayed
 
