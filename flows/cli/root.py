@@ -252,10 +252,9 @@ def reading_of_options(
     try:
         if sign is not None:
             check_separator(sign)
-        columns = named_columns(map_.split(",") if map_ else ())
+        columns = named_columns(map_.split(",") if map_ else (), what="map")
     except ValueError as error:
-        option = "" if str(error).startswith("sep") else "map: "
-        raise SettingsError(f"--{option}{error}") from None
+        raise SettingsError(f"--{error}") from None
     return Reading(sign, encoding, sheet, wide, tuple(columns.items()))
 
 

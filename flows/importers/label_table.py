@@ -14,6 +14,7 @@ from flows.choices import LABEL_COLUMNS
 from flows.files import OutputFile
 from flows.importers.formats import FORMATS
 from flows.importers.responses import ImportedLabels, Several, gather
+from flows.settings import named_columns
 from flows.tables import AS_FOUND, Reading, TableError, write_table
 
 __all__ = ["import_labels", "parse_map", "write_labels"]
@@ -25,21 +26,15 @@ def parse_map(text: str, form: str) -> dict[str, str]:
     Raises
     ------
     TableError
-        If a role is unknown to the format, or named twice, or has no column.
+        If a role is unknown to the format, a role or a column is named twice, or a role has no column.
     """
     roles = FORMATS[form].roles
     if text and not roles:
         raise TableError(f"--map is for tables; {form} exports name their own keys: leave it out")
-    columns: dict[str, str] = {}
-    for part in text.split(",") if text else ():
-        role, _, column = part.partition("=")
-        if role not in roles or not column or role in columns:
-            raise TableError(
-                f"--map must be ROLE=COLUMN,... with roles of {', '.join(roles)}, each once, "
-                f"got {part!r}"
-            )
-        columns[role] = column
-    return columns
+    try:
+        return named_columns(text.split(",") if text else (), roles=roles, what="map")
+    except ValueError as error:
+        raise TableError(f"--{error}") from None
 
 
 def import_labels(

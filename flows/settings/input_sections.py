@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -26,7 +26,9 @@ def check_separator(sep: str) -> None:
         raise ValueError(f'sep must be one letter, such as ";" or "\\t", got {sep!r}')
 
 
-def named_columns(texts: Iterable[str]) -> dict[str, str]:
+def named_columns(
+    texts: Iterable[str], *, roles: Sequence[str] = LABEL_COLUMNS, what: str = "columns"
+) -> dict[str, str]:
     """Return the columns that tables have for worker, task and label, from texts such as ``task=item``.
 
     Raises
@@ -42,10 +44,10 @@ def named_columns(texts: Iterable[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for text in texts:
         role, _, column = text.partition("=")
-        if role not in LABEL_COLUMNS or not column or role in found or column in found.values():
+        if role not in roles or not column or role in found or column in found.values():
             raise ValueError(
-                f"columns must be ROLE=COLUMN, with the roles {', '.join(LABEL_COLUMNS)}, each of them and "
-                f"each column once, got {text!r}"
+                f"{what} must be ROLE=COLUMN,... with roles of {', '.join(roles)}, each once, each column "
+                f"once, got {text!r}"
             )
         found[role] = column
     return found

@@ -83,6 +83,11 @@ class Reading:
     truth: str | None = None
     lenient: bool = False
 
+    @property
+    def keeps_columns(self) -> bool:
+        """Whether a table's columns are those of its file, under the same names."""
+        return not (self.wide or self.columns or self.truth is not None)
+
     def keys(self) -> dict[str, Any]:
         """Return the keys under ``[input]`` that say the same."""
         columns = tuple(f"{role}={column}" for role, column in self.columns)

@@ -104,19 +104,15 @@ def load_file(
     """
     found = format_of(path).load(connection, path, reading, folder)
     names = [name for name, _ in found.columns]
-    if reading.truth is not None and reading.truth not in names:
-        raise TableError(
-            f"{path.name} must have the column {reading.truth!r}, which gold_column names (it has "
-            f"{', '.join(names[:8])}{', ...' if len(names) > 8 else ''}); mend the name"
-        )
     wanted = dict(reading.columns) | ({} if reading.truth is None else {"label": reading.truth})
     given = {column: role for role, column in wanted.items() if column in names}
     for role, column in wanted.items():
-        if column not in names and role not in names:
+        is_truth = reading.truth is not None and role == "label"  # the crowd's label is none
+        if column not in names and (is_truth or role not in names):
+            said_in = "gold_column" if is_truth else "--map or columns under [input]"
             raise TableError(
                 f"{path.name} must have the column {column!r} (it has {', '.join(names[:8])}"
-                f"{', ...' if len(names) > 8 else ''}), which is to be {role}; mend the name, in --map or "
-                "under columns of [input]"
+                f"{', ...' if len(names) > 8 else ''}), which is to be {role}; mend the name in {said_in}"
             )
     if all(column == role for column, role in given.items()):
         return found
@@ -217,8 +213,7 @@ def refuse_unheeded(reading: Reading, files: Sequence[Path]) -> None:
 def is_plain(path: Path, reading: Reading) -> bool:
     """Return whether a file is Parquet or plain CSV, which are read where they lie."""
     try:
-        special = reading.wide or reading.columns or reading.truth is not None
-        return not special and format_of(path).is_plain(path, reading)
+        return reading.keeps_columns and format_of(path).is_plain(path, reading)
     except (OSError, EOFError, zlib.error):  # the command that opens it reports it
         return True
 

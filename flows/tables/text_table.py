@@ -184,8 +184,7 @@ def open_table(path: Path, needed: tuple[str, ...], reading: Reading = AS_FOUND)
     doubled = () if reading.wide else numbers_of(found.columns)
     doubles = "".join(f", {cell(name)}::DOUBLE AS {number(name)}" for name in doubled)
     connection.execute(f"CREATE VIEW t AS SELECT rowid + 1 AS {ROW}, {texts}{doubles} FROM raw")
-    plain = not (reading.wide or reading.columns or reading.truth is not None)
-    parquet = path if path.suffix.lower() == ".parquet" and plain else None
+    parquet = path if path.suffix.lower() == ".parquet" and reading.keeps_columns else None
     table = TextTable(connection, path.name, names, doubled, found.read_as, torn, parquet=parquet)
     if not torn and table.query("SELECT count(*) FROM raw")[0][0] == 0:
         raise TableError(f"{path.name} has no rows below its header; export it again")

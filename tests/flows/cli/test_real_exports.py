@@ -240,7 +240,7 @@ def test_columns_of_other_names_are_read_alike_in_labels_gold_and_tasks(
     assert plain[0].stdout.partition("\n")[2] == plain[1].stdout
     wrong = CliRunner().invoke(app, ["check", "labels.csv", "--map", "worker=w,worker=v"])
     assert wrong.exit_code == 2
-    assert "--map: columns must be ROLE=COLUMN" in wrong.stderr
+    assert "--map must be ROLE=COLUMN" in wrong.stderr
 
 
 def test_truths_in_the_labels_are_read_by_the_options_that_are_named(

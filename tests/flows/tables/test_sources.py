@@ -419,7 +419,7 @@ def test_wide_labels_may_name_the_column_of_tasks(tmp_path: Path) -> None:
     ("given", "sentence"),
     [
         ({"columns": ("worker",)}, "columns must be ROLE=COLUMN"),
-        ({"columns": ("who=worker",)}, "with the roles worker, task, label"),
+        ({"columns": ("who=worker",)}, "with roles of worker, task, label, each once"),
         ({"columns": ("worker=a", "worker=b")}, "each column once, got 'worker=b'"),
         ({"columns": ("worker=a", "task=a")}, "each column once, got 'task=a'"),
         ({"columns": ("worker=a",), "wide": True}, "no more than task with wide"),
@@ -464,7 +464,7 @@ def test_truths_stand_once_a_task_though_the_labels_repeat_them(tmp_path: Path, 
         (
             ["w1,t1,a,b"],
             "truths",
-            "'truths', which gold_column names .it has worker, task, label, truth.; m",
+            "'truths' .it has worker, task, label, truth., which is to be label; mend the name in gold_c",
         ),
     ],
 )

@@ -85,6 +85,16 @@ def test_common_errors_show_and_independent_ones_do_not() -> None:
     assert together > apart + 0.02
 
 
+def test_one_vote_a_task_says_nothing_though_some_tasks_have_none() -> None:
+    """What rounding leaves of a task's only vote is no pair."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        worker, label = rng.integers(10, size=(2, 200))
+        some = encode(worker, np.arange(200), label % 3).keep_workers(np.arange(10) < 5)
+        posterior = rng.dirichlet(np.ones(3), size=200)
+        assert task_support(some, posterior).shared == MAX_SHARED
+
+
 def test_one_vote_a_task_says_nothing_of_common_errors() -> None:
     labels = encode(["ann", "bob", "ann"], [1, 2, 3], list("xyx"))
     assert task_support(labels, np.full((3, 2), 0.5)).shared == MAX_SHARED
