@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,8 +35,14 @@ SettingsFile = Annotated[Path, typer.Argument(help="settings file (TOML)")]
 Cron = Annotated[str | None, typer.Option(help='when to run, in UTC, e.g. "0 6 * * *"')]
 Interval = Annotated[float | None, typer.Option(help="seconds from one run to the next")]
 Name = Annotated[str | None, typer.Option(help="the deployment's [default: the campaign's]")]
+SAMPLE = "sample-campaign"  # as its settings name it
 OF_CROWD = ("workers", "labels_per_task", "classes", "ordered", "several", "strategy")
 """What `simulate` takes for a crowd alone, beside its --tasks."""
+SAID = {
+    "answers_per_task": "--labels-per-task", "labels_per_task": "--labels-per-task",
+    "max_labels": "--several", "n_workers": "--workers", "others": "--strategy",
+}  # fmt: skip
+"""What sentences about a crowd's numbers call them, and the options that give these."""
 
 
 @app.command(epilog="Example: `crowdassay run settings.toml --resume`")
@@ -71,6 +79,7 @@ def demo(
     from flows.simulate import copy_sample  # NumPy, for this command only
 
     with mistakes():
+        _refuse_other_campaign(folder)
         settings_path = copy_sample(folder)
         _run(settings_path, prefect=prefect, embedded=True, resume=False, again=True, as_json=json_)
 
@@ -161,14 +170,19 @@ def simulate(
                             ordered=ordered, force=force,
                         ).label)  # fmt: skip
             except ValueError as error:  # a size or a strategy, whose sentence says which
-                raise SettingsError(str(error)) from None
+                raise SettingsError(_by_options(str(error))) from None
         console().print(f"{n_labels:,} labels written to {output}", soft_wrap=True)
 
 
 @app.command(epilog="Example: `crowdassay report runs/20261121T094500Z-campaign`")
 def report(
     run_folder: Annotated[Path, typer.Argument(help="folder of a finished run")],
-    show_worker_ids: Annotated[bool, typer.Option(help="print worker ids as they are")] = False,
+    show_worker_ids: Annotated[
+        bool | None,
+        typer.Option(
+            help="print worker ids as they are, or not [default: as the run's settings say]"
+        ),
+    ] = None,
     worker: Annotated[
         str | None,
         typer.Option(help="write this worker's page instead, by id or as the report calls her"),
@@ -183,7 +197,7 @@ def report(
 
     with mistakes():
         refuse_unfinished(run_folder, "spend.json")
-        by_id = show_worker_ids or _names_workers(run_folder)
+        by_id = _names_workers(run_folder) if show_worker_ids is None else show_worker_ids
         if worker is not None:
             page = write_worker_page(run_folder, worker, show_worker_ids=by_id)
             print_line(f"worker  {page}")
@@ -239,6 +253,27 @@ def deploy(
             return
         write_prefect_yaml(yaml, settings, schedule, force=force, **where)
         print_line(f"{yaml} is written; `prefect deploy --all` beside it deploys it")
+
+
+def _refuse_other_campaign(folder: Path) -> None:
+    """Raise SettingsError for a folder with a campaign of its own, whose budget the demo would spend."""
+    from flows.settings import SettingsError, load_settings  # pydantic, for this command only
+
+    path = folder / "settings.toml"
+    if path.is_file() and (name := load_settings(path).name) != SAMPLE:
+        raise SettingsError(
+            f"--folder must be for the sample campaign, got {folder}, where {name!r} lies: name a new folder "
+            f"or run that campaign by crowdassay run {shlex.quote(str(path))}"
+        )
+
+
+def _by_options(sentence: str) -> str:
+    """Return a sentence about a crowd's numbers with the options that give them.
+
+    >>> _by_options("max_labels must be from 1 to 3 classes, got max_labels=5")
+    '--several must be from 1 to 3 classes, got --several=5'
+    """
+    return re.sub(rf"\b({'|'.join(SAID)})\b", lambda one: SAID[one[0]], sentence)
 
 
 def _names_workers(folder: Path) -> bool:

@@ -22,17 +22,21 @@ from flows.cli.root import (
     mistakes,
     print_line,
     reading_of_options,
+    refuse_unwritten,
     waiting_for,
 )
 from flows.importers import FormatName
 
 __all__ = ["import_"]
 
+REJECTING = ("appen", "mturk", "toloka")  # platforms whose requesters reject answers
+
 
 @app.command(
     "import", epilog="Example: `crowdassay import export.csv --format mturk --output labels.csv`"
 )
 def import_(
+    context: typer.Context,
     export: Annotated[Path, typer.Argument(help="file that the platform exported, or -")],
     format_: Annotated[FormatName, typer.Option("--format", help="whose export it is")],
     output: Annotated[Path, typer.Option(help="table to write: .csv, .tsv, .parquet or .jsonl")],
@@ -87,6 +91,13 @@ def import_(
     from flows.tables import STANDARD_INPUT, TableError, is_fetched, table_file
 
     with mistakes():
+        if keep_rejected and format_ not in REJECTING:
+            raise SettingsError(
+                f"--keep-rejected is for --format {', '.join(REJECTING)}, whose exports say what was "
+                f"rejected, got {format_}; leave it out"
+            )
+        if nothing == "":
+            raise SettingsError("--nothing must be a word, got an empty text; leave it out")
         for option, given in (("--split", split), ("--nothing", nothing)):
             if given is not None and not several:
                 raise SettingsError(
@@ -97,6 +108,7 @@ def import_(
                 "--format lm-eval names the model by the folder of its file, got -, which lies in none; give "
                 "the file"
             )
+        refuse_unwritten(context, {"--output": output})
         columns = parse_map(map_, format_)
         if not (export == STANDARD_INPUT or is_fetched(export) or export.exists()):
             raise TableError(

@@ -211,11 +211,21 @@ def _imported(
     print_line(
         f"{counted(made.n_labels, 'label')} written to {written.path}; for a newer export: crowdassay import "
         f"{shlex.quote(str(labels))} --format {asked.form}"
-        + (f" --map {shlex.quote(asked.columns)}" if asked.columns else "")
-        + (f" --question {shlex.quote(asked.question)}" if asked.question else "")
+        + _said_again(asked)
         + f" --output {shlex.quote(str(written.path))} --force"
     )
     return Imported(written.path, new)
+
+
+def _said_again(asked: Asked) -> str:
+    """Return the options that `import` needs to read an export as it was read here."""
+    how = asked.reading
+    given = {
+        "--map": asked.columns, "--question": asked.question, "--sep": how.sep, "--encoding": how.encoding,
+        "--sheet": how.sheet,
+    }  # fmt: skip
+    said = (f" {name} {shlex.quote(value)}" for name, value in given.items() if value)
+    return "".join(said) + " --wide" * how.wide
 
 
 def _lines(facts: CampaignFacts) -> list[str]:
@@ -248,7 +258,8 @@ def _of_gold(facts: CampaignFacts) -> Iterator[str]:
             if "gold" in name.lower() or "truth" in name.lower()
         ]
         if likely:
-            yield f"if the truth is in {likely[0]!r}, --gold LABELS --gold-column {likely[0]} reads it"
+            column = shlex.quote(likely[0])
+            yield f"if the truth is in {likely[0]!r}, --gold LABELS --gold-column {column} reads it"
         return
     beside = facts.n_gold - facts.n_gold_labelled
     apart = f"; {beside:,} of them without a label: are tasks named there as in the labels?"

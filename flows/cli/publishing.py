@@ -11,8 +11,8 @@ import typer
 from flows.cli.root import refuse_dropped
 
 __all__ = [
-    "Begun", "Budget", "Epsilon", "Key", "Payer", "Publish", "State", "key_now", "refuse_state_in",
-    "refuse_unpublished",
+    "Begun", "Budget", "Epsilon", "Key", "Payer", "Publish", "State", "key_now", "refuse_elsewhere",
+    "refuse_state_in", "refuse_unpublished",
 ]  # fmt: skip
 
 PUBLICATION = "Publication"
@@ -70,10 +70,21 @@ def refuse_unpublished(context: typer.Context, publish: Path | None) -> None:
         )
 
 
+def refuse_elsewhere(state: Path) -> None:
+    """Raise SettingsError for a state folder whose path names another place than the one it would lie at."""
+    from flows.settings import SettingsError, check_folder  # pydantic, for these commands only
+
+    try:
+        check_folder(state, "--state")
+    except ValueError as error:
+        raise SettingsError(str(error)) from None
+
+
 def refuse_state_in(publish: Path, state: Path) -> None:
-    """Raise SettingsError if the state folder is the folder to publish to, or lies in it."""
+    """Raise SettingsError if the state folder is the folder to publish to, lies in it, or cannot be meant."""
     from flows.settings import SettingsError  # pydantic, for these commands only
 
+    refuse_elsewhere(state)
     if state.resolve().is_relative_to(publish.resolve()):
         raise SettingsError(
             f"--publish {publish} must not hold the state folder, got --state {state}: whoever is given the "

@@ -46,6 +46,7 @@ __all__ = [
 ]  # fmt: skip
 
 _silent = ContextVar("_silent", default=False)
+_taken = ContextVar("_taken", default=frozenset[str]())  # options of the command at work
 MISTAKE = 2  # exit code for a mistake that the user can mend
 STOPPED = 130  # as shells have it for Ctrl-C
 ENDING = (signal.SIGTERM, signal.SIGHUP)  # `kill`, the end of the terminal
@@ -100,15 +101,16 @@ def _root(
 
 
 def _silence(context: typer.Context, quiet: bool) -> bool:
-    """Keep the console silent until the command has ended."""
+    """Keep the console silent until the command has ended, and know which options it takes."""
     context.call_on_close(partial(_silent.reset, _silent.set(quiet)))
+    _taken.set(frozenset(name for one in context.command.params for name in one.opts))
     return quiet
 
 
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="print nothing but errors", callback=_silence)
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object")]
+AsJson = Annotated[bool, typer.Option("--json", help="print the result as JSON")]
 Output = Annotated[
     Path | None,
     typer.Option(
@@ -200,9 +202,12 @@ def number_cell(value: float, digits: int = 4) -> str:
 
 
 def print_reading(clauses: Iterable[str]) -> None:
-    """Print how tables that are not plain were read, a line each, and which options override it."""
+    """Print how tables that are not plain were read, a line each, and what of the command overrides it."""
+    ways = list(filter(_taken.get().__contains__, ("--sep", "--encoding", "--sheet", "--map")))
+    if "--map" in ways or not ways:  # else no run reads such tables
+        ways.append("[input]")
     for clause in clauses:
-        print_line(f"{clause}; --sep, --encoding, --sheet, --map or [input] override this")
+        print_line(f"{clause}; to override this: {', '.join(ways)}")
 
 
 def kept_input(path: Path, folder: Path) -> Path:
@@ -298,10 +303,13 @@ def refuse_unwritten(
     tables: Mapping[str, Path | None],
     others: Mapping[str, Path | None] | None = None,
 ) -> None:
-    """Raise SettingsError for --force where no file is written, and for --guard-formulas where no table is.
+    """Raise SettingsError for --force where no file is written, and for --guard-formulas where no CSV is.
 
     `tables` and `others` are what may be written, by the options that name it.
     """
+    ends = {one.suffix.lower() for one in tables.values() if one}
+    if ends and not ends & {".csv", ".tsv"}:
+        refuse_dropped(context, ("guard",), "is for .csv and .tsv; write one, or leave it out")
     for option, written in (("guard", tables), ("force", {**tables, **(others or {})})):
         if not any(written.values()):
             what = f"needs {' or '.join(written)}, which says what to write"
@@ -392,11 +400,10 @@ def write_rows(
             write_table(columns | typed, output, guard=guard)
 
 
-def _as_numbers(cells: list[str]) -> list[int | None] | list[float | None]:
+def _as_numbers(cells: list[str]) -> list[float | None]:
     """Return cells as whole numbers, or if one is not whole as fractions; a blank one is None."""
-    if all(cell.isdigit() for cell in cells if cell):
-        return [int(cell) if cell else None for cell in cells]
-    return [float(cell) if cell else None for cell in cells]
+    kind = int if all(cell.isdigit() for cell in cells if cell) else float
+    return [kind(cell) if cell else None for cell in cells]
 
 
 class _Pipe(io.FileIO):
@@ -414,31 +421,25 @@ class _Pipe(io.FileIO):
 
 
 def _outlive_readers() -> None:
-    """Let a command finish as without `| head` after its reader has gone."""
-    for name in ("stdout", "stderr"):
+    """Let a command finish as without `| head` after its reader has gone, and find a closed input empty."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         stream = getattr(sys, name)
         if stream is None:  # closed before the start, as by `>&-`
-            nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # until the end
+            nowhere = open(os.devnull, mode, encoding="utf-8")  # noqa: SIM115  # until the end
             setattr(sys, name, nowhere)
-        elif isinstance(stream, io.TextIOWrapper):
+        elif mode == "w" and isinstance(stream, io.TextIOWrapper):
             pipe = _Pipe(stream.fileno(), "w", closefd=False)
-            if pipe.isatty():
-                pipe._gone = (errno.EPIPE, errno.EIO)
+            pipe._gone = (errno.EPIPE, errno.EIO)[: 1 + pipe.isatty()]
+            raw = pipe if stream.write_through else io.BufferedWriter(pipe)  # python -u: unbuffered
             how = ("encoding", "errors", "line_buffering", "write_through")
-            again = io.TextIOWrapper(
-                pipe
-                if stream.write_through
-                else io.BufferedWriter(pipe),  # python -u does not buffer
-                **{key: getattr(stream, key) for key in how}
-                | ({"errors": "backslashreplace"} if stream.errors == "strict" else {}),
-            )
-            setattr(sys, name, again)
+            same = {key: getattr(stream, key) for key in how}
+            lenient = {"errors": "backslashreplace"} if stream.errors == "strict" else {}
+            setattr(sys, name, io.TextIOWrapper(raw, **same | lenient))
 
 
 def _mention_kernels() -> None:
     """Print where compiled kernels are kept, if a command used them and the place is temporary."""
-    sentence = notice()
-    if sentence is not None and not _silent.get():
+    if (sentence := notice()) is not None and not _silent.get():
         print(f"crowdassay: {sentence}", file=sys.stderr)
 
 

@@ -37,8 +37,10 @@ class BradleyTerry(BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    **Guarantees.** The scores are those that crowd-kit's MM iterations approach. Items that are not
-    linked by wins and losses raise ValueError; crowd-kit returns scores that depend on `n_iter`.
+    **Guarantees.** The scores are those that crowd-kit's MM iterations approach with ``tol=0``. With any
+    other `tol` crowd-kit compares the second iteration's scores with themselves and stops there, short of
+    the maximum of the likelihood. Items that are not linked by wins and losses raise ValueError, where
+    crowd-kit returns scores that depend on `n_iter`, and so does an item that is compared with itself.
 
     Examples
     --------

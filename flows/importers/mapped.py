@@ -9,6 +9,7 @@ returns for a query.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -18,6 +19,7 @@ from flows.importers.responses import Response
 from flows.importers.sheet import number_of_seconds, shown
 from flows.tables import (
     AS_FOUND,
+    DECIMALS,
     Reading,
     TableError,
     guess_roles,
@@ -50,6 +52,9 @@ def read_table(
         )
     asked = named.get("question")
     more = [*([time] if time in table.names else []), *([asked] if asked else [])]
+    if DECIMALS in table.read_as:  # of seconds, and no comma in a name
+        names = tuple(named[role] for role in LABEL_COLUMNS)
+        table = open_table(path, (), replace(reading, apart=names))
     cells = table.cells(*(named[role] for role in LABEL_COLUMNS), *more)
     for row, (worker, task, label, *rest) in enumerate(cells, start=1):
         where = f"{path.name}, row {row}, column {time}"

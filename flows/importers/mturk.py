@@ -94,9 +94,9 @@ def _form(sheet: Sheet, row: int, cell: str) -> dict[str, object]:
     except json.JSONDecodeError:
         raise TableError(f"{sheet.file}, row {row}, column {FORM}: is not JSON") from None
     if isinstance(found, list):
-        found = found[0] if found else {}
+        found = found[0] if len(found) == 1 else found or {}
     if not isinstance(found, dict):
-        raise TableError(f"{sheet.file}, row {row}, column {FORM}: must hold a JSON object")
+        raise TableError(f"{sheet.file}, row {row}, column {FORM}: must hold one JSON object")
     return {question: _form_value(value) for question, value in found.items()}
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from flows.files import open_text
-from flows.importers.responses import SHOWN, readable, text_of
-from flows.tables import TableError
+from flows.importers.responses import SHOWN, readable
+from flows.tables import TableError, text_of_value
 
 __all__ = ["expect", "keys_of", "name_in", "read_records"]
 
@@ -61,7 +61,7 @@ def expect(value: object, kind: type[Kind], what: str, file: str, row: int) -> K
 
 def name_in(record: Record, key: str, file: str, row: int) -> str:
     """Return a worker's or a task's name as text, blank where it is missing."""
-    text = text_of(record.get(key))
+    text = text_of_value(record.get(key))
     if text is None:
         raise TableError(f"{file}, record {row}, key {key}: must be a name or a number")
     return text

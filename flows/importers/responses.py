@@ -15,11 +15,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from flows.tables import TableError
+from flows.tables import TableError, text_of_value
 
 __all__ = [
     "SHOWN", "Dropped", "ImportedLabels", "Response", "Several", "choose_question", "fate_of", "gather",
-    "readable", "text_of",
+    "readable",
 ]  # fmt: skip
 
 SHOWN = 12  # questions, columns or keys named in one message
@@ -117,7 +117,9 @@ def readable(path: Path) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError:
-        raise TableError(f"{path.name} must be UTF-8 text; check --format") from None
+        raise TableError(
+            f"{path.name} must be UTF-8 text; save it as UTF-8, or check --format"
+        ) from None
     except (OSError, EOFError) as error:
         raise TableError(f"{path.name} cannot be read: {error}") from None
 
@@ -184,24 +186,13 @@ def gather(
     )  # fmt: skip
 
 
-def text_of(value: object) -> str | None:
-    """Return a single value as the text of a cell, a missing one as blank; None for a value with parts."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if value is None or value != value:  # exporters write NaN for nothing
-        return ""
-    return repr(value) if isinstance(value, int | float) else None
-
-
 def _label(value: object, file: str, row: int, question: str) -> str | Dropped:
     """Return the label of an answer, or why it has none."""
     if isinstance(value, list):
         if len(value) > 1:
             return Dropped.several
         value = value[0] if value else None
-    text = text_of(value)
+    text = text_of_value(value)
     if text is None:
         raise TableError(
             f"{file}, row {row}: the answer to {question!r} must be a single value, not one with parts; "
@@ -212,7 +203,7 @@ def _label(value: object, file: str, row: int, question: str) -> str | Dropped:
 
 def _cell(value: object, several: Several, file: str, row: int, question: str) -> str | Dropped:
     """Return the labels of an answer as one cell, or why it has none."""
-    texts = [text_of(one) for one in (value if isinstance(value, list) else [value])]
+    texts = [text_of_value(one) for one in (value if isinstance(value, list) else [value])]
     ticked = [text for text in dict.fromkeys(texts) if text is None or text.strip()]
     odd = next((text for text in ticked if text is None or several.split in text), "")
     if odd is None or odd:

@@ -14,6 +14,8 @@ import json
 import re
 from collections.abc import Sequence
 
+from flows.tables import text_of_value
+
 __all__ = ["NOTHING", "classes_of_cells", "grades_of", "is_scale"]
 
 BAR, OTHERS = "|", (";", ",", " + ")
@@ -63,7 +65,7 @@ def classes_of_cells(cells: Sequence[str]) -> tuple[str | None, str | None, tupl
     """
     lists = _lists(cells)
     if lists is not None:
-        return BAR, None, tuple(sorted({str(name).strip() for mine in lists for name in mine}))
+        return BAR, None, tuple(sorted({name.strip() for mine in lists for name in mine}))
     for sign in (BAR, *OTHERS):
         sets = [[part.strip() for part in cell.split(sign)] for cell in cells]
         named = {part for mine in sets for part in mine if part}
@@ -77,14 +79,15 @@ def classes_of_cells(cells: Sequence[str]) -> tuple[str | None, str | None, tupl
     return None, None, tuple(cells)
 
 
-def _lists(cells: Sequence[str]) -> list[list[object]] | None:
-    """Return cells that are lists of JSON; None if one is not."""
+def _lists(cells: Sequence[str]) -> list[list[str]] | None:
+    """Return cells that are lists of JSON, each value by its name; None if one is not."""
     if not cells or not all(cell.startswith("[") and cell.endswith("]") for cell in cells):
         return None
     try:
-        return [json.loads(cell) for cell in cells]
-    except ValueError:
+        found = [json.loads(cell) for cell in cells]
+    except (ValueError, RecursionError):
         return None
+    return [[text_of_value(one) or "" for one in mine] for mine in found]  # a run refuses blanks
 
 
 def grades_of(names: Sequence[str]) -> tuple[str, ...] | None:

@@ -15,6 +15,7 @@ import io
 import math
 import re
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from html import escape
@@ -42,6 +43,7 @@ MARKS = tuple(zip(COLOURS, "o^sDvPX*", strict=True))
 GRADES = (ORANGE, VERMILLION, "#8A5A9E", BLUE)  # from the lowest to the highest, on either ground
 WIDTH = 5.2  # inches at 72 points: wide enough for a column, and still read at 390 pixels
 POINTS = 72  # of SVG in an inch
+LEGEND_ROW = 0.22  # inches
 LONGEST_NAME = 22
 ENDS = (0.25, 0.5, 1.0)  # of an axis of shares: the first that holds all of them
 
@@ -172,7 +174,10 @@ def interval_rows(
         figure, axes = _axes(0.8 + len(groups) * max(0.24, 0.1 + 0.085 * len(classes)))
         colours = _sequence(len(classes)) if ordered else COLOURS
         marks = [(colour, mark) for colour, (_, mark) in zip(colours, MARKS, strict=False)]
-        for code, (text, (colour, marker)) in enumerate(zip(classes, marks, strict=False)):
+        handles = []
+        for code, (text, (colour, marker)) in enumerate(
+            zip(_shortened(classes), marks, strict=False)
+        ):
             cells = [row["cells"][code] for row in groups]
             at = [row + pitch * (code - (len(classes) - 1) / 2) for row in range(len(groups))]
             drawn = [
@@ -181,8 +186,8 @@ def interval_rows(
             low, high = ([cell[key] for _, cell in drawn] for key in ("low", "high"))
             axes.hlines([y for y, _ in drawn], low, high, color=colour, linewidth=1.4)
             estimates = [cell[share] for cell in cells]
-            axes.plot(estimates, at, marker, color=colour, ms=5.5, mew=0, label=_short(text))
-        axes.set_yticks(range(len(groups)), [_short(row["group"]) for row in groups])
+            handles += axes.plot(estimates, at, marker, color=colour, ms=5.5, mew=0, label=text)
+        axes.set_yticks(range(len(groups)), _shortened([row["group"] for row in groups]))
         axes.tick_params(axis="y", length=0)
         axes.hlines(
             [row + 0.5 for row in range(len(groups) - 1)], 0, end, NEUTRAL, "-", lw=0.4, alpha=0.3
@@ -192,7 +197,7 @@ def interval_rows(
         axes.xaxis.set_major_formatter(_percent)
         axes.spines["left"].set_visible(False)
         axes.grid(axis="x")
-        _legend(figure, axes)
+        _legend(figure, axes, handles)
         return _svg(figure, name, label)
 
 
@@ -343,7 +348,7 @@ def pattern_points(
             axes.hlines(at, crowd, gold, color=NEUTRAL, linewidth=1.2, alpha=0.6)
             axes.plot(gold, at, "^", color=VERMILLION, ms=6, mew=0, label="gold")
         axes.plot(crowd, at, "o", color=BLUE, ms=5.5, mew=0, label="crowd")
-        axes.set_yticks(at, [_short(feature) for feature in features])
+        axes.set_yticks(at, _shortened(features))
         axes.tick_params(axis="y", length=0)
         axes.set_ylim(len(features) - 0.45, -0.55)
         axes.set_xlabel("correlation with the decision")
@@ -388,10 +393,21 @@ def _axes(height: float) -> tuple[Figure, Axes]:
     return figure, figure.add_subplot()
 
 
-def _legend(figure: Figure, axes: Axes, *, ncols: int = 4) -> None:
-    """Put a legend of one line or more above the axes, where it covers no mark."""
-    handles, _ = axes.get_legend_handles_labels()
-    figure.legend(handles=handles, loc="outside upper left", ncols=min(ncols, len(handles)))
+def _legend(figure: Figure, axes: Axes, handles: Sequence[Any] = (), *, ncols: int = 4) -> None:
+    """Put a legend above the axes, where it covers no mark, in as many columns as the figure is wide.
+
+    Marks with names from the data are handed over: left to itself, Matplotlib skips a name that begins with
+    an underscore.
+    """
+    handles = handles or axes.get_legend_handles_labels()[0]
+    rows = math.ceil(len(handles) / ncols)  # that a figure's height allows for
+    for n in range(min(ncols, len(handles)), 0, -1):
+        legend = figure.legend(handles=handles, loc="outside upper left", ncols=n)
+        if n == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            more = math.ceil(len(handles) / n) - rows
+            figure.set_figheight(figure.get_figheight() + LEGEND_ROW * more)
+            return
+        legend.remove()
 
 
 def _columns(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
@@ -411,10 +427,28 @@ def _percent(share: float, _: float | None = None) -> str:
     return f"{round(100 * share, 4) + 0.0:g}%"
 
 
+def _line(name: str) -> str:
+    """Return a name on one line, without marks that are not printed."""
+    return " ".join("".join(mark if mark.isprintable() else " " for mark in name).split())
+
+
 def _short(name: str) -> str:
     """Return a name shortened to fit beside a chart, on one line."""
-    line = " ".join("".join(mark if mark.isprintable() else " " for mark in name).split())
+    line = _line(name)
     return line if len(line) <= LONGEST_NAME else line[: LONGEST_NAME - 1] + "…"
+
+
+def _shortened(names: Sequence[str]) -> list[str]:
+    """Return names shortened so that different ones stay different: with their ends, or else a number."""
+    found, head = [_short(name) for name in names], LONGEST_NAME // 3
+    for numbered in (False, True):
+        times = Counter(found)
+        for place, line in enumerate(map(_line, names)):
+            if times[found[place]] > 1 and numbered:
+                found[place] = f"{line[: LONGEST_NAME - 6]}… ({place + 1})"
+            elif times[found[place]] > 1 and len(line) > LONGEST_NAME:
+                found[place] = f"{line[:head]}…{line[head + 1 - LONGEST_NAME :]}"
+    return found
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import base64
 import hashlib
 import json
 import math
+import unicodedata
 from collections.abc import Callable
 from decimal import ROUND_CEILING, Context, Decimal
 from functools import cache, lru_cache, partial
@@ -40,6 +41,8 @@ from quality.parallel import kernel_folders
 __all__ = ["render_public", "render_report", "render_template", "write_reports"]
 
 NOTHING = "—"
+TURNING = {"R", "AL", "AN", "LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+"""Bidirectional classes of marks that turn the numbers and names beside them around."""
 
 
 def render_report(folder: Path, *, show_worker_ids: bool = False) -> str:
@@ -171,6 +174,12 @@ def _drawn(kind: str, given: str) -> Markup:
     return Markup(getattr(charts, kind)(*arguments, **options))
 
 
+def _apart(name: str) -> str:
+    """Return a name that turns nothing around it: 2 × B, 3 × A would read 3 × B, 2 × A, were B Hebrew."""
+    turns = not name.isascii() and any(unicodedata.bidirectional(mark) in TURNING for mark in name)
+    return Markup("<bdi>{}</bdi>").format(name) if turns else name
+
+
 def _absent(value: float | None) -> bool:
     """Return whether a number is missing, and so is shown as a dash."""
     return value is None or not math.isfinite(value)
@@ -276,7 +285,7 @@ def _moment(value: str) -> str:
 
 
 FILTERS: dict[str, Callable[..., str]] = {
-    "aggregated_by": _aggregated_by, "beyond": _beyond, "cost": price_text, "count": _count,
+    "aggregated_by": _aggregated_by, "apart": _apart, "beyond": _beyond, "cost": price_text, "count": _count,
     "counted": _counted, "factor": _factor, "joined_by": _joined_by, "level": level_text,
     "moment": _moment, "named": title_of, "number": _number, "percent": _percent, "plain": _plain,
     "price": _price, "protects": _protects, "rest": _rest, "sentence": _sentence, "span": _span,

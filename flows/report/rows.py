@@ -69,12 +69,14 @@ def planned_rows(plan: pa.Table, texts: Mapping[str, str]) -> dict[str, Any]:
     return {"rows": rows[:SHOWN_ASKED], "n_more": max(0, len(rows) - SHOWN_ASKED)}
 
 
-def _given(counts: Sequence[int], classes: Sequence[str]) -> str:
-    """Return `3 × toxic, 1 × benign`: the class named most first, then in the order of classes."""
+def _given(counts: Sequence[int], classes: Sequence[str]) -> list[tuple[int, str | None]]:
+    """Return how often a task was given each class, the commonest first; None stands for the others."""
     named = sorted((code for code, n in enumerate(counts) if n), key=lambda code: -counts[code])
-    words = [f"{counts[code]:,}\u00a0×\u00a0{classes[code]}" for code in named[:SHOWN_CLASSES]]
     rest = sum(counts[code] for code in named[SHOWN_CLASSES:])
-    return ", ".join([*words, f"{rest:,} others"] if rest else words)
+    shown: list[tuple[int, str | None]] = [
+        (counts[code], classes[code]) for code in named[:SHOWN_CLASSES]
+    ]
+    return [*shown, (rest, None)] if rest else shown
 
 
 SHOWN_WORKERS = 250  # a crowd up to this is listed whole

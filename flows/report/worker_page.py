@@ -21,7 +21,7 @@ from jaxtyping import Float, Int
 from flows.files import write_whole
 from flows.report.html import render_template
 from flows.report.rows import pseudonyms
-from flows.run import Crowd, load_crowd, refuse_unfinished
+from flows.run import MANIFEST, PARTIAL, Crowd, load_crowd, refuse_unfinished
 from flows.tables import TableError, numpy_array, read_json, read_parquet
 
 __all__ = ["label_quality", "worker_facts", "write_worker_page"]
@@ -159,25 +159,20 @@ def _confusion(
 
 
 def _runs(folder: Path, worker: str) -> list[dict[str, Any]]:
-    """Return her row in each of the campaign's runs up to this one, oldest first."""
-    own = read_json(folder / "manifest.json")
+    """Return her row in each of the campaign's complete runs up to this one, oldest first."""
+    own = read_json(folder / MANIFEST)
+    columns = [
+        "worker", "n_labels", "agreement", "reputation", "gold_n", "gold_correct", "flagged",
+    ]  # fmt: skip
     found = []
     for other in sorted(folder.resolve().parent.iterdir()):
-        if not all((other / name).is_file() for name in ("manifest.json", "workers.parquet")):
+        needed = all((other / name).is_file() for name in (MANIFEST, "workers.parquet"))
+        if not needed or other.name.startswith(PARTIAL):
             continue
-        manifest = read_json(other / "manifest.json")
+        manifest = read_json(other / MANIFEST)
         if manifest["name"] != own["name"] or manifest["started"] > own["started"]:
             continue
-        columns = [
-            "worker",
-            "n_labels",
-            "agreement",
-            "reputation",
-            "gold_n",
-            "gold_correct",
-            "flagged",
-        ]
         table = read_parquet(other / "workers.parquet", columns)
         rows = table.filter(pc.equal(table["worker"], worker)).to_pylist()
         found += [row | {"started": manifest["started"]} for row in rows]
-    return found[-SHOWN_RUNS:]
+    return sorted(found, key=lambda row: row["started"])[-SHOWN_RUNS:]

@@ -148,8 +148,7 @@ class Run:
     def begin(self) -> None:
         """Note in the manifest that this process works on the run."""
         manifest = self.read_json(MANIFEST) | {"state": "running", "ended": None}
-        locked = {"locked": _is_held_here(self.folder)}
-        self.write_json(MANIFEST, manifest | {"process": _process() | locked})
+        self.write_json(MANIFEST, manifest | {"process": _process(self.folder)})
 
     def stop(self, state: Literal["cancelled", "failed"]) -> None:
         """Note in the manifest how a run stopped that did not end; it stays aside, to be resumed."""
@@ -230,8 +229,12 @@ def open_run(settings: Settings, *, resume: bool = False) -> Run:
             f"runs must be a folder that can be made and written, got {settings.runs}: {error.strerror}"
         ) from None
     run.hold()  # before it has a manifest, by which others find it
-    run.write_json(MANIFEST, _manifest(settings, wanted))
-    run.begin()
+    try:
+        run.write_json(MANIFEST, _manifest(run, wanted))
+    except BaseException:  # a full disk, or Ctrl-C: nobody would find the folder again
+        with suppress(OSError):
+            run.discard()
+        raise
     return run
 
 
@@ -403,13 +406,14 @@ def _new_folder(settings: Settings) -> Path:
     raise SettingsError(f"{settings.runs} holds a thousand runs named {name}; name another folder")
 
 
-def _manifest(settings: Settings, identity: str) -> dict[str, Any]:
+def _manifest(run: Run, identity: str) -> dict[str, Any]:
+    settings = run.settings
     return {
         "name": settings.name,
         "state": "running",
         "started": _now().isoformat(timespec="seconds"),
         "ended": None,
-        "process": _process(),
+        "process": _process(run.folder),
         "identity": identity,
         "publication": publication_now(settings),
         "ledger": None,
@@ -420,8 +424,8 @@ def _manifest(settings: Settings, identity: str) -> dict[str, Any]:
     }
 
 
-def _process() -> dict[str, Any]:
-    return {"host": platform.node(), "pid": os.getpid()}
+def _process(folder: Path) -> dict[str, Any]:
+    return {"host": platform.node(), "pid": os.getpid(), "locked": _is_held_here(folder)}
 
 
 def publication_now(settings: Settings) -> str | None:

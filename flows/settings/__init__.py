@@ -8,7 +8,7 @@ environment variables, `crowdassay init` and the reference are derived. Settings
 raise `SettingsError`.
 """
 
-from flows.settings.addresses import LAKES, SCHEMES, address_of, is_remote
+from flows.settings.addresses import LAKES, SCHEMES, address_of, check_folder, is_remote
 from flows.settings.environment import variables_of
 from flows.settings.feature_use import why_features_stay_out
 from flows.settings.input_sections import (
@@ -44,10 +44,10 @@ from flows.settings.settings import (
 )
 
 __all__ = [
-    "GRANULARITIES", "LAKES", "NAME", "SCHEMES", "ConsensusSettings", "EngineError",
-    "EngineSettings", "FilterSettings", "GateSettings", "Granularity", "GroupSettings",
-    "InputSettings", "ModelSettings", "PrivacySettings", "ReportSettings", "Section", "Settings",
-    "SettingsError", "TopicsSettings", "address_of", "check_key", "check_separator", "fault_sentence",
-    "filter_settings", "granularity_of", "input_settings", "is_remote", "key_at", "key_sentences",
-    "load_settings", "named_columns", "run_settings", "section_of", "variables_of", "why_features_stay_out",
+    "GRANULARITIES", "LAKES", "NAME", "SCHEMES", "ConsensusSettings", "EngineError", "EngineSettings",
+    "FilterSettings", "GateSettings", "Granularity", "GroupSettings", "InputSettings", "ModelSettings",
+    "PrivacySettings", "ReportSettings", "Section", "Settings", "SettingsError", "TopicsSettings",
+    "address_of", "check_folder", "check_key", "check_separator", "fault_sentence", "filter_settings",
+    "granularity_of", "input_settings", "is_remote", "key_at", "key_sentences", "load_settings",
+    "named_columns", "run_settings", "section_of", "variables_of", "why_features_stay_out",
 ]  # fmt: skip

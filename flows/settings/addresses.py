@@ -13,7 +13,17 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-__all__ = ["LAKES", "SCHEMES", "address_of", "check_address", "is_remote"]
+__all__ = [
+    "LAKES",
+    "NO_HOME",
+    "SCHEMES",
+    "address_of",
+    "check_address",
+    "check_folder",
+    "is_remote",
+]
+
+NO_HOME = "must be a path without ~, which stands for no folder here; write it out"
 
 SCHEMES = {  # DuckDB's extension that reads it; none is built in
     "s3": "httpfs",
@@ -56,4 +66,22 @@ def check_address(path: Path) -> None:
             "an address must hold no user, password, key or signature, because settings are copied into "
             "every run: leave out what stands before @ and after ?, and keep keys where DuckDB finds them "
             "(CREATE PERSISTENT SECRET, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY)"
+        )
+
+
+def check_folder(path: Path, what: str) -> None:
+    """Raise ValueError for a path that is meant for another place, where a folder would be made all the same.
+
+    Examples
+    --------
+    >>> check_folder(Path("~/state"), "state")
+    Traceback (most recent call last):
+    ValueError: state must be a path without ~, which stands for no folder here; write it out
+    """
+    if path.parts[:1] == ("~",):
+        raise ValueError(f"{what} {NO_HOME}")
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", str(path)):  # not shown: it may hold a password
+        raise ValueError(
+            f"{what} must be a folder that has a path on this machine, not an address; a ledger on a server "
+            "is named by the environment variable CROWDASSAY_LEDGER"
         )

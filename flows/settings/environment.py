@@ -64,12 +64,16 @@ def overridden(
     return values, {name: known[name] for name in given}
 
 
-def set_by(location: tuple[Any, ...], given: Mapping[str, Key]) -> str:
-    """Return ``; set by ...`` if a fault at that place concerns a value of the environment."""
+def set_by(location: tuple[Any, ...], given: Mapping[str, Key], told: str) -> str:
+    """Return ``; set by ...`` if a fault at that place concerns a value of the environment.
+
+    A fault of several keys has no place: it concerns those whose section or key is told.
+    """
     concerned = [
         name
         for name, key in given.items()
         if key[: len(location)] == location or location[: len(key)] == key
+        if location or any(re.search(rf"\b{part}\b", told) for part in key)
     ]
     return f"; set by the environment: {', '.join(concerned)}" if concerned else ""
 

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from flows.choices import TrainingMethod
 from flows.settings.publication_keys import check_key
-from flows.settings.section import Positive, Section, Share
+from flows.settings.section import Level, Positive, Section, Share
 from privacy import Unit
 from privacy.accounting import exact, six_digits_down
 
@@ -68,7 +68,7 @@ class PrivacySettings(Section):
     """Labelled tasks expected after the last planned run; the preview predicts errors by it."""
     unpaid: Literal["skip", "refuse"] | None = None
     """Stages the budget does not cover: skip them, or refuse the run; default: skip with planned_runs."""
-    level: Share = 0.9
+    level: Level = 0.9
     """Confidence of each published interval."""
     min_group_size: Annotated[int, Field(ge=1)] = 1
     """Smaller groups are not published; their size is public."""
@@ -182,7 +182,7 @@ class GateSettings(Section):
     """Scale of the noise on answers, well below the threshold; with auto, from the training's price."""
     budget: Annotated[int, Field(ge=1)] = 3
     """Number of refutations after which the gate closes."""
-    confidence: Share = 0.95
+    confidence: Level = 0.95
     """Confidence of the gate's error bound."""
 
     @model_validator(mode="after")

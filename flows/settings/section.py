@@ -19,12 +19,16 @@ from typing import Annotated, Any, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
+from flows.settings.addresses import NO_HOME
+
 __all__ = [
-    "EngineError", "Positive", "Section", "SettingsError", "Share", "key_sentences", "section_of",
+    "EngineError", "Level", "Positive", "Section", "SettingsError", "Share", "key_sentences", "section_of",
 ]  # fmt: skip
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(gt=0, lt=1)]
+# of confidence: beyond, doubles cannot divide it among bounds that are to hold together
+Level = Annotated[float, Field(ge=1e-9, le=1 - 1e-9)]
 
 
 class SettingsError(ValueError):
@@ -46,14 +50,21 @@ class Section(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _truth_is_no_number(cls, value: Any, info: ValidationInfo) -> Any:
-        """Refuse a truth value for a number, and a blank path, which would be the settings' own folder."""
+        """Refuse a truth value for a number, and a blank path, which would be the settings' own folder.
+
+        Refuse a path that begins with ~ too: by it a folder called ~ would be made beside the settings.
+        """
         annotation = cls.model_fields[str(info.field_name)].annotation
-        if isinstance(value, bool) and annotation is not bool:
+        if annotation is not bool and any(isinstance(one, bool) for one in _each(value)):
             raise ValueError("input should not be true or false")
-        if Path in (annotation, *get_args(annotation)) and any(map(_is_no_path, _each(value))):
+        if Path not in (annotation, *get_args(annotation)):
+            return value
+        if any(map(_is_no_path, _each(value))):
             if isinstance(value, str):
                 raise PydanticCustomError("path_type", "must be a path")  # as for another type
             raise ValueError("must be a list of paths, none of them blank")
+        if any(str(one).partition("/")[0] == "~" for one in _each(value)):
+            raise ValueError(NO_HOME)
         return value
 
     @field_validator("*", mode="after")

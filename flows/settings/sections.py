@@ -24,7 +24,7 @@ from flows.aggregators import (
     default_aggregator,
 )
 from flows.choices import FeatureUse, Grouping, Loss, Penalty
-from flows.settings.addresses import is_remote
+from flows.settings.addresses import check_folder, is_remote
 from flows.settings.feature_use import why_features_stay_out, why_voices_stay_out
 from flows.settings.input_sections import GroupSettings, InputSettings
 from flows.settings.release_sections import GateSettings, ModelSettings, PrivacySettings
@@ -271,6 +271,8 @@ class Settings(Section):
             raise ValueError("classes must have no blanks around them: tables are read without")
         if any("\0" in name for name in self.classes or ()):
             raise ValueError("classes must hold no NUL, where a name would end: tables have none")
+        check_folder(self.runs, "runs")
+        check_folder(self.state, "state")
         self._check_order()
         check_several(self)
         if self.model is not None and self.privacy is None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from flows.files import open_text
 from flows.settings.environment import overridden, set_by
@@ -29,7 +30,7 @@ Chosen = TypeVar("Chosen", bound=Section)
 
 FORMS = ("bool", "float", "int", "str")
 PLAIN = {  # pydantic's words for Python's types, in those of a settings file
-    "tuple_type": 'must be a list, as in ["a", "b"]',
+    "tuple_type": 'must be a list, as in ["a", "b"] or [0.1, 1]',
     "path_type": 'must be a path, as in "labels.csv"',
     "dict_type": "must be a section of keys",
     "model_type": "must be a section of keys",
@@ -64,8 +65,9 @@ def load_settings(path: str | os.PathLike[str]) -> Settings:
     try:
         settings = Settings.model_validate(values)
     except ValidationError as error:
-        who = set_by(error.errors()[0]["loc"], given)
-        raise SettingsError(f"{path}: {fault_sentence(error, Settings)}{who}") from None
+        told = fault_sentence(error, Settings)
+        who = set_by(_first_fault(error)["loc"], given, told)
+        raise SettingsError(f"{path}: {told}{who}") from None
     folder = path.resolve().parent
     try:
         str(folder).encode()  # every run records its paths as text
@@ -107,8 +109,7 @@ def fault_sentence(error: ValidationError, settings: type[Section]) -> str:
     ...     print(fault_sentence(error, FilterSettings))
     unknown key 'penalti'; did you mean 'penalty'?
     """
-    faults = error.errors()
-    fault = min(faults, key=lambda one: one["type"] != "extra_forbidden")
+    faults, fault = error.errors(), _first_fault(error)
     place = tuple(part for part in fault["loc"] if not _is_choice(part))
     key = ".".join(str(part) for part in place)
     if fault["type"] == "extra_forbidden":
@@ -126,6 +127,11 @@ def fault_sentence(error: ValidationError, settings: type[Section]) -> str:
         return f"{key} must be given"
     came = "" if isinstance(fault["input"], dict) else f", got {fault['input']!r}"
     return f"{key}: {message}{came}"
+
+
+def _first_fault(error: ValidationError) -> ErrorDetails:
+    """Return the fault that is told: the first unknown key, else the first of all."""
+    return min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
 
 
 def _is_choice(part: int | str) -> bool:

@@ -50,6 +50,7 @@ from flows.tables import (
     refuse_undeclared,
     refuse_vocabulary,
     text_of_cell,
+    text_of_file,
     text_of_number,
 )
 from quality.labels import Texts, sorted_ranges
@@ -316,7 +317,7 @@ def _capped(
 
 def _rows(path: Path) -> str:
     """Return SQL of a file's rows, with their numbers."""
-    return f"read_parquet({literal(str(path))}, {NUMBER}=true, {OF_FILE_ALONE})"
+    return f"read_parquet({text_of_file(path)}, {NUMBER}=true, {OF_FILE_ALONE})"
 
 
 def _types(

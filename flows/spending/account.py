@@ -19,7 +19,7 @@ from flows.files import LEDGER, state_key
 from flows.run import Run, ledger_heads
 from flows.settings import SettingsError
 from privacy import Cost, Head, Ledger, LedgerError, Part, Statement, fits
-from privacy.accounting import price_text
+from privacy.accounting import exact, price_text
 
 if TYPE_CHECKING:
     from flows.settings import PrivacySettings, Settings
@@ -221,7 +221,8 @@ def _kinds(found: Statement) -> list[dict[str, Any]]:
 def _raise_budget(ledger: Ledger, dataset: str, epsilon: float) -> None:
     """Set a higher epsilon; delta stays as it is."""
     budget = ledger.statement(dataset, entries=0).budget
-    if not budget.epsilon < epsilon < math.inf:
+    # as the ledger reads a number: 0.1 is no raise of 0.1, though the double is above the fraction
+    if not (0 < epsilon < math.inf and budget.epsilon < exact(epsilon)):
         raise LedgerError(
             f"--raise-to must be finite, and above the budget of {dataset!r}, which is epsilon "
             f"{price_text(budget.epsilon)}, got {epsilon}"

@@ -286,7 +286,7 @@ AUDITED: Mapping[str, Audited] = {
     ),
     "scored_noisy_descent": Audited(
         lambda epsilon, delta: ScoredTraining(
-            NoisyGradientDescent(epsilon / 2, min(delta, 0.01), **KNOBS), epsilon / 2
+            NoisyGradientDescent(epsilon / 2, delta, **KNOBS), epsilon / 2
         ),
         _rows,
     ),
@@ -310,11 +310,9 @@ AUDITED: Mapping[str, Audited] = {
         lambda: _holdout(_candidates),
     ),
     "noisy_gradient_descent": Audited(
-        lambda epsilon, delta: NoisyGradientDescent(epsilon, min(delta, 0.01), **KNOBS), _rows
+        lambda epsilon, delta: NoisyGradientDescent(epsilon, delta, **KNOBS), _rows
     ),
-    "noisy_moments": Audited(
-        lambda epsilon, delta: NoisyMoments(epsilon, min(delta, 0.01), 1), _directions
-    ),
+    "noisy_moments": Audited(lambda epsilon, delta: NoisyMoments(epsilon, delta, 1), _directions),
     "principal_subspace": Audited(lambda epsilon, _: PrincipalSubspace(epsilon, 2), _directions),
     "deflated_directions": Audited(lambda epsilon, _: DeflatedDirections(epsilon, 2), _directions),
     "label_sets": Audited(lambda epsilon, _: LatticeLaplace(epsilon), _label_sets),

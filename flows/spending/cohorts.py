@@ -7,6 +7,7 @@ that was ever assigned, with its cohort, its group and its part of the split as 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,6 +72,7 @@ def join_cohorts(
     at_most: int,
     prices: str,
     waits: bool = False,
+    check: Callable[[Cohorts], None] = lambda _: None,
 ) -> Cohorts:
     """Assign tasks that are new to a cohort, after recording it durably, and return every task's.
 
@@ -93,6 +95,8 @@ def join_cohorts(
         What a new cohort is asked at, as `Year.text` writes it; those that exist keep theirs.
     waits
         Whether tasks wait where the budget does not cover their counts at these prices.
+    check
+        Raises where a run with these cohorts is refused: no other is recorded then.
 
     Raises
     ------
@@ -124,6 +128,7 @@ def join_cohorts(
         if joins:
             name = _unused_name(known.keys) if key is None else key
             known = known.joined(name, prices, digest[new], group[new], use[new])
+            check(known.of(digest, group))
             write_arrays(path, known.arrays(), compressed=True, mode=0o600)
     return known.of(digest, group)
 

@@ -401,11 +401,11 @@ def training_of(
     both, chosen = six_digits_down(price), prices if prices[1] else with_choice(price)
     if len(model.regularization) == 1:
         chosen = both, 0.0
-    descends = model.method == "noisy_descent" or (
-        model.method == "auto"
-        and prefers_descent(both, delta, n_features=n_features, n_classes=n_classes)
-    )
     with _numbers_of("[model]"):
+        descends = model.method == "noisy_descent" or (
+            model.method == "auto"
+            and prefers_descent(both, delta, n_features=n_features, n_classes=n_classes)
+        )
         if descends:
             return NoisyGradientDescent(both, delta, model.norm_bound, n_classes)
         return StabilityValidation(model.regularization, *chosen, model.norm_bound, n_classes)

@@ -161,7 +161,8 @@ def plan_year(run: Run, crowd: Crowd, privacy: PrivacySettings, ledger: Ledger) 
     Raises
     ------
     SettingsError
-        If the settings plan no year, the ledger is on a server, or no group is large enough.
+        If the settings plan no year, the ledger is on a server, no group is large enough, or prices buy no
+        training. No cohort is used up then.
     BudgetError, LedgerError
         As `join_cohorts`.
     """
@@ -170,17 +171,20 @@ def plan_year(run: Run, crowd: Crowd, privacy: PrivacySettings, ledger: Ledger) 
         raise SettingsError("[privacy]: planned_runs must be above 1 for a year")
     check_record_beside_ledger()
     names, group = crowd.labelled_groups()
+
+    def check(grown: Cohorts) -> None:
+        """Raise what a run is refused for, before it uses up one of the planned cohorts."""
+        _published_tasks(grown, crowd, privacy)
+        if year.train and _learns(crowd, settings):
+            _training(year, crowd, settings)
+
     cohorts = join_cohorts(
         settings.state, ledger, settings.name, task=crowd.labels.tasks, group=names[group],
         use=_uses(crowd, settings), key=run.publication, at_most=privacy.planned_runs,
-        prices=year.text(), waits=privacy.skips_unpaid,
+        prices=year.text(), waits=privacy.skips_unpaid, check=check,
     )  # fmt: skip
     label, years = consensus_label(run, crowd), cohorts.years()
     counts, place, groups = _count_queries(label, crowd, settings, privacy, cohorts)
-    if not groups:
-        raise SettingsError(
-            f"[privacy]: min_group_size must leave a group to publish, got {privacy.min_group_size}"
-        )
     corrections = _correction_queries(label, crowd, settings, privacy, cohorts, years, groups)
     why_not = why_not_corrected(settings)
     return YearReleases(
@@ -205,18 +209,10 @@ def _count_queries(
     label: np.ndarray, crowd: Crowd, settings: Settings, privacy: PrivacySettings, cohorts: Cohorts
 ) -> tuple[tuple[tuple[int, Query], ...], np.ndarray, tuple[str, ...]]:
     """Return class counts of each cohort in each group that is large enough."""
-    joined = np.flatnonzero(cohorts.cohort >= 0)
-    names, of_task = np.unique(cohorts.group[joined], return_inverse=True)
-    large = np.bincount(of_task) >= privacy.min_group_size
-    known = large & np.isin(names, crowd.group_names)
-    kept = known[of_task]
-    joined, of_task = joined[kept], of_task[kept]
-    groups = tuple(names[known].tolist())
-    if not groups:
-        return (), np.zeros(0, np.int64), ()
+    joined, of_task, groups = _published_tasks(cohorts, crowd, privacy)
     pairs = np.stack([cohorts.cohort[joined], of_task])
     cells, code = np.unique(pairs, axis=1, return_inverse=True)
-    called = [f"{cohorts.keys[c]}: {names[g]}" for c, g in cells.T]
+    called = [f"{cohorts.keys[c]}: {groups[g]}" for c, g in cells.T]
     queries = class_counts(
         label[joined], code.ravel(), dataset=settings.name, n_classes=crowd.labels.n_classes,
         n_groups=len(called), group_names=called, unit=privacy.unit,
@@ -227,7 +223,26 @@ def _count_queries(
         (int(c), _published(query, cohorts.keys[c], Part(COUNTED, name), terms))
         for query, name, c in zip(queries, called, cells[0], strict=True)
     )
-    return found, np.searchsorted(np.flatnonzero(known), cells[1]), groups
+    return found, cells[1], groups
+
+
+def _published_tasks(
+    cohorts: Cohorts, crowd: Crowd, privacy: PrivacySettings
+) -> tuple[Int[np.ndarray, " some"], Int[np.ndarray, " some"], tuple[str, ...]]:
+    """Return the tasks in a cohort and in a group that is large enough, their groups, and these by name.
+
+    Raises SettingsError if there is none.
+    """
+    joined = np.flatnonzero(cohorts.cohort >= 0)
+    names, of_task = np.unique(cohorts.group[joined], return_inverse=True)
+    large = np.bincount(of_task, minlength=names.size) >= privacy.min_group_size
+    known = large & np.isin(names, crowd.group_names)
+    if not known.any():
+        raise SettingsError(
+            f"[privacy]: min_group_size must leave a group to publish, got {privacy.min_group_size}"
+        )
+    kept, place = known[of_task], np.cumsum(known) - 1
+    return joined[kept], place[of_task[kept]], tuple(names[known].tolist())
 
 
 def _correction_queries(
@@ -270,15 +285,13 @@ def _learning(
     cohorts: Cohorts, years: tuple[Year, ...],
 ) -> tuple[CohortRows, ...]:  # fmt: skip
     """Return the rows of each cohort that can train a model and judge it."""
-    model = settings.model
-    if model is None or crowd.tasks is None or not crowd.tasks.feature_names:
+    if not _learns(crowd, settings):
         return ()
-    n_features, n_classes = len(crowd.tasks.feature_names), crowd.labels.n_classes
     found, first = list[CohortRows](), 0
     terms = json.dumps(
         {
             "classes": crowd.labels.classes.tolist(),
-            "features": list(crowd.tasks.feature_names),
+            "features": list(crowd.table.feature_names),
             "standardize": settings.input.standardize,
         }
     )
@@ -288,8 +301,7 @@ def _learning(
         enough = all((use == one).any() for one in (TRAINING, VALIDATION, HOLDOUT))
         if not year.train or not enough:
             continue
-        priced = model.model_copy(update={"delta_train": year.delta})
-        training = training_of(priced, (year.train, year.select), n_features, n_classes)
+        training = _training(year, crowd, settings)
         order = np.argsort(~_reads(training, use), kind="stable")
         task, use, last = task[order], use[order], first + task.size
         found.append(
@@ -300,6 +312,23 @@ def _learning(
         )  # fmt: skip
         first = last
     return tuple(found)
+
+
+def _learns(crowd: Crowd, settings: Settings) -> bool:
+    """Return whether there is a model to train, and features to train it on."""
+    tasks = crowd.tasks
+    return settings.model is not None and tasks is not None and bool(tasks.feature_names)
+
+
+def _training(
+    year: Year, crowd: Crowd, settings: Settings
+) -> StabilityValidation | NoisyGradientDescent:
+    """Return the training at a year's prices; SettingsError where they buy no noise."""
+    if settings.model is None:
+        raise ValueError("settings must have a model to train")
+    priced = settings.model.model_copy(update={"delta_train": year.delta})
+    n_features, n_classes = len(crowd.table.feature_names), crowd.labels.n_classes
+    return training_of(priced, (year.train, year.select), n_features, n_classes)
 
 
 def _reads(

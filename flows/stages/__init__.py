@@ -4,6 +4,10 @@
 and documentation are made from it. To add a stage, write its file here, its entry in `STAGES`, its section
 of the settings and its test.
 
+The order of the rows of a table changes no output and no release. Names of workers and tasks decide ties, and
+which of the seed's random numbers falls to whom, such as the tasks and labels that are held out: with other
+names figures move as they do with another seed.
+
 >>> [stage.name for stage in STAGES][:3]
 ['read_and_check', 'judge_workers', 'aggregate']
 >>> [output.name for output in outputs() if output.public]

@@ -350,9 +350,8 @@ def _choice(consensus: AnyConsensus) -> dict[str, Any] | None:
         }
         for score in consensus.scores
     ]
-    left_out = list(consensus.left_out) if isinstance(consensus, NamedAuto) else []
     found = {"chosen": consensus.chosen, "scores": scores, "n_held_out": consensus.n_held_out}
-    return found | {"left_out": left_out}
+    return found | {"left_out": list(consensus.left_out)}
 
 
 def _gold_check(

@@ -153,7 +153,7 @@ def without_groups(
         np.argsort(worker, kind="stable"),
     )
     codes, start = np.unique(worker[place], return_index=True)
-    hers = dict(zip(codes.tolist(), np.split(task[place], start[1:]), strict=True))
+    hers = dict(zip(codes.tolist(), np.split(task[place], start)[1:], strict=True))
     refused = []
     for code in sorted(hers, key=lambda code: (len(hers[code]), code)):
         own = hers[code].tolist()

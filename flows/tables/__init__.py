@@ -61,7 +61,7 @@ if TYPE_CHECKING:
         result_table,
         typed_like,
     )
-    from flows.tables.dialect import AS_FOUND, Reading
+    from flows.tables.dialect import AS_FOUND, DECIMALS, Reading
     from flows.tables.fetching import fetch
     from flows.tables.file_formats import STANDARD_INPUT, keep_standard_input, refuse_unheeded
     from flows.tables.output_tables import (
@@ -85,7 +85,9 @@ if TYPE_CHECKING:
         refuse_undeclared,
         refuse_vocabulary,
         text_of_cell,
+        text_of_file,
         text_of_number,
+        text_of_value,
     )
     from flows.tables.sources import (
         Sources,
@@ -130,6 +132,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AS_FOUND",
+    "DECIMALS",
     "NOTHING",
     "OF_FILE_ALONE",
     "OUTPUT_SUFFIXES",
@@ -220,7 +223,9 @@ __all__ = [
     "task_texts",
     "text_column",
     "text_of_cell",
+    "text_of_file",
     "text_of_number",
+    "text_of_value",
     "typed_like",
     "undamaged",
     "write_parquet",

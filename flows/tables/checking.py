@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 from flows.choices import LABEL_COLUMNS, Duplicates
 from flows.tables.arrow import arrow_array
 from flows.tables.dialect import AS_FOUND, Reading
-from flows.tables.file_formats import refuse_unheeded
+from flows.tables.file_formats import refuse_unheeded, refuse_unmapped
 from flows.tables.refusals import MAX_LETTERS, ROW, quote
 from flows.tables.text_table import TextTable, open_table
 
@@ -150,7 +150,9 @@ def _renamed(names: Sequence[str]) -> list[str]:
 def open_lenient(path: Path, reading: Reading = AS_FOUND) -> TextTable:
     """Load a label table, and keep its torn lines aside instead of refusing it."""
     refuse_unheeded(reading, (path,))
-    return open_table(path, LABEL_COLUMNS, replace(reading, lenient=True))
+    table = open_table(path, LABEL_COLUMNS, replace(reading, lenient=True))
+    refuse_unmapped(reading, [path.name], [table.read_as])
+    return table
 
 
 def check_labels(

@@ -158,7 +158,7 @@ def frame_table(frame: Frame, names: Mapping[str, str], *, what: str) -> pa.Tabl
     if table is None:
         raise TableError(
             f"{what} must be a path, a data frame of pandas or Polars, an Arrow table, a mapping of "
-            f"columns or a list of rows, got {type(frame).__name__}"
+            f"columns or a list of rows that are mappings, got {_given(frame)}"
         )
     _refuse_same_names(table.column_names, what)
     found = list(map(str, table.column_names))
@@ -171,6 +171,12 @@ def frame_table(frame: Frame, names: Mapping[str, str], *, what: str) -> pa.Tabl
     own = {theirs: name for name, theirs in names.items()}
     kept = [name for name in found if name in own or name not in names]
     return pa.table({own.get(name, name): table.column(name) for name in kept})
+
+
+def _given(frame: object) -> str:
+    """Name the type of what was given, and of its rows where it is a list."""
+    kind = type(frame).__name__
+    return f"{kind} of {type(frame[0]).__name__}" if isinstance(frame, list) and frame else kind
 
 
 def plain_table(table: pa.Table) -> pa.Table:
@@ -313,7 +319,9 @@ def _as_arrow(frame: Frame) -> pa.Table | None:
         return pa.table({str(name): pa.array(column) for name, column in frame.items()})
     rows = isinstance(frame, Sequence) and not isinstance(frame, str | bytes)
     if rows and frame and all(isinstance(row, Mapping) for row in frame):
-        return pa.Table.from_pylist(list(frame))
+        # of all rows: Arrow's own reader takes the keys of the first
+        names = dict.fromkeys(name for row in frame for name in row)
+        return pa.table({str(name): pa.array([row.get(name) for row in frame]) for name in names})
     return None
 
 

@@ -28,7 +28,7 @@ from flows.choices import LABEL_COLUMNS
 from flows.files import encoding_by_mark
 from flows.tables.refusals import TableError
 
-__all__ = ["AS_FOUND", "Dialect", "Reading", "sniff", "unzipped", "utf8_copy"]
+__all__ = ["AS_FOUND", "DECIMALS", "Dialect", "Reading", "sniff", "unzipped", "utf8_copy"]
 
 PREFIX = 2**19  # bytes looked at
 RECORDS = 200  # rows looked at
@@ -36,6 +36,7 @@ SEPARATORS = (",", ";", "\t", "|")  # in the order in which a tie is decided
 DECIMAL = r"\s*[-+]?\d{1,3}(\.?\d{3})*,\d+([eE][-+]?\d+)?\s*"
 THOUSANDS = r"\s*[-+]?\d{1,3}(\.\d{3})+"  # the beginning of a number in groups of three digits
 NUMBER = re.compile(rf"{DECIMAL}|{THOUSANDS}\s*|\s*[-+]?\d+([eE][-+]?\d+)?\s*")
+DECIMALS = "decimals after a comma"
 IN_WORDS = {"\t": "tabs"}  # how a separator is named
 NO_TEXT = {  # how files begin that are no text, with what they are and how their names should end
     b"\x1f\x8b": ("compressed by gzip", "name it *.csv.gz"),
@@ -73,6 +74,8 @@ class Reading:
         The column of a gold table that holds the truths, and is read as its labels.
     lenient
         Whether the torn lines of a CSV are kept aside; otherwise the first is refused.
+    apart
+        More columns of names, under which a comma is no decimal.
     """
 
     sep: str | None = None
@@ -82,11 +85,17 @@ class Reading:
     columns: tuple[tuple[str, str], ...] = ()
     truth: str | None = None
     lenient: bool = False
+    apart: tuple[str, ...] = ()
 
     @property
     def keeps_columns(self) -> bool:
         """Whether a table's columns are those of its file, under the same names."""
         return not (self.wide or self.columns or self.truth is not None)
+
+    def names(self, column: str) -> bool:
+        """Return whether the cells of a column of this name are names, in which a comma is no decimal."""
+        mapped = {meant for _, meant in self.columns}
+        return column in {*LABEL_COLUMNS, *mapped, *self.apart, self.truth}
 
     def keys(self) -> dict[str, Any]:
         """Return the keys under ``[input]`` that say the same."""
@@ -117,8 +126,8 @@ class Dialect:
     decimal, grouped
         Whether numbers have a decimal comma; the places of columns in which a number such as 2.500,5 says
         that 1.234 is a whole one.
-    left_out
-        Columns that are not read, in words.
+    left_out, blank
+        Columns that are not read, in words; the places of those with neither name nor cells at the beginning.
     """
 
     columns: tuple[tuple[int, str], ...]
@@ -129,6 +138,7 @@ class Dialect:
     skip: int = 1
     decimal: bool = False
     left_out: str = ""
+    blank: tuple[int, ...] = ()
     grouped: frozenset[int] = frozenset()
 
     @property
@@ -143,7 +153,7 @@ class Dialect:
             f"separated by {IN_WORDS.get(self.sep, repr(self.sep))}": self.sep != ",",
             f"in {self.encoding}": self.encoding != "utf-8",
             f"{above} left out": self.above > 0,
-            "decimals after a comma": self.decimal,
+            DECIMALS: self.decimal,
             f"without {self.left_out}": bool(self.left_out),
         }
         return ", ".join(words for words, true in odd.items() if true)
@@ -171,9 +181,11 @@ def sniff(path: Path, reading: Reading) -> Dialect:
             f"{path.name} is empty; it needs a header and rows below it: export it again"
         )
     header, rest = rows[0], rows[1:]
-    columns, left_out = _columns_of([name.strip() for name in header], rest)
-    found = Dialect(columns, len(header), sep, encoding, above, above + 1, left_out=left_out)
-    if sep == "," or not _has_decimal_commas(found, rest):
+    columns, blank, left_out = _columns_of([name.strip() for name in header], rest)
+    found = Dialect(
+        columns, len(header), sep, encoding, above, above + 1, left_out=left_out, blank=blank
+    )
+    if sep == "," or not _has_decimal_commas(found, rest, reading):
         return found
     return replace(found, decimal=True, grouped=_grouped(rest))
 
@@ -181,7 +193,7 @@ def sniff(path: Path, reading: Reading) -> Dialect:
 def _refuse_no_text(start: bytes, path: Path) -> None:
     """Raise TableError for the beginning of a file that is no delimited text."""
     for mark, (kind, way_on) in NO_TEXT.items():
-        if start.startswith(mark):
+        if start.removeprefix(codecs.BOM_UTF8).startswith(mark):
             raise TableError(f"{path.name} must be CSV by its name, and is {kind}; {way_on}")
 
 
@@ -276,8 +288,8 @@ def _records(body: str, sep: str) -> Iterator[list[str]]:
 
 def _columns_of(
     header: Sequence[str], rows: Sequence[Sequence[str]]
-) -> tuple[tuple[tuple[int, str], ...], str]:
-    """Return the columns to read, and those left out in words: an index, and columns of nothing."""
+) -> tuple[tuple[tuple[int, str], ...], tuple[int, ...], str]:
+    """Return the columns to read, the places of those of nothing, and in words what is left out."""
     out: list[int] = []
     index = bool(rows) and header[0] in ("", "Unnamed: 0") and len(header) > 1 and _counts(rows)
     if index:
@@ -292,7 +304,7 @@ def _columns_of(
         [f"{len(blank)} column{'s' * (len(blank) > 1)} without name and cells"] if blank else []
     )
     kept = tuple((at, name) for at, name in enumerate(header) if at not in {*out, *blank})
-    return kept, " and ".join(words)
+    return kept, tuple(blank), " and ".join(words)
 
 
 def _counts(rows: Sequence[Sequence[str]]) -> bool:
@@ -304,11 +316,11 @@ def _counts(rows: Sequence[Sequence[str]]) -> bool:
     return numbers == list(range(numbers[0], numbers[0] + len(numbers)))
 
 
-def _has_decimal_commas(found: Dialect, rows: Sequence[Sequence[str]]) -> bool:
+def _has_decimal_commas(found: Dialect, rows: Sequence[Sequence[str]], reading: Reading) -> bool:
     """Return whether a column that is no name holds numbers alone, and some with a decimal comma."""
     for at, name in found.columns:
         cells = [row[at] for row in rows if at < len(row) and row[at].strip()]
-        if name in LABEL_COLUMNS or not any(re.fullmatch(DECIMAL, cell) for cell in cells):
+        if reading.names(name) or not any(re.fullmatch(DECIMAL, cell) for cell in cells):
             continue
         if all(NUMBER.fullmatch(cell) for cell in cells):
             return True

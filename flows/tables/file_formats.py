@@ -19,7 +19,6 @@ from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import duckdb
 
-from flows.choices import LABEL_COLUMNS
 from flows.files import encoding_by_mark, write_whole
 from flows.tables.dialect import (
     AS_FOUND,
@@ -36,7 +35,10 @@ from flows.tables.refusals import (
     TableError,
     literal,
     quote,
+    refuse_same_columns,
     text_of_cell,
+    text_of_file,
+    text_of_json,
     text_of_number,
 )
 
@@ -50,6 +52,7 @@ __all__ = [
     "keep_standard_input",
     "load_file",
     "refuse_unheeded",
+    "refuse_unmapped",
     "write_renamed",
     "write_truths",
 ]
@@ -100,8 +103,14 @@ def load_file(
     Raises
     ------
     TableError
-        If the file has neither a column that the user names nor one with the name that it is to have.
+        If the file has neither a column that the user names nor one with the name that it is to have, or if
+        the user names a column of workers or labels in a wide table.
     """
+    if reading.wide and any(role != "task" for role, _ in reading.columns):
+        raise TableError(
+            f"{path.name}: of a wide table --map (columns) may name no more than task, as its other columns "
+            "are workers; leave the others out"
+        )
     found = format_of(path).load(connection, path, reading, folder)
     names = [name for name, _ in found.columns]
     wanted = dict(reading.columns) | ({} if reading.truth is None else {"label": reading.truth})
@@ -120,6 +129,7 @@ def load_file(
     kept = [(name, kind) for name, kind in found.columns if name not in left_out]
     cells = ", ".join(f"{quote(name)} AS {quote(given.get(name, name))}" for name, _ in kept)
     said = ", ".join(f"{column} as {role}" for column, role in given.items())
+    said += f", without its own {', '.join(sorted(left_out))}" if left_out else ""
     return Loaded(
         [(given.get(name, name), kind) for name, kind in kept],
         f"(SELECT {cells} FROM {found.rows})",
@@ -152,12 +162,14 @@ def write_truths(path: Path, output: Path, *, name: str, column: str) -> None:
     TableError
         If a task has two truths, or no task has one; `name` and `column` say where.
     """
-    label = text_of_cell("label::VARCHAR")
-    truths = (
-        f"(SELECT task, {label} AS label FROM read_parquet({literal(str(path))}) "
-        f"WHERE {label} IS NOT NULL GROUP BY ALL)"
-    )
+    rows = f"read_parquet({text_of_file(path)}, {OF_FILE_ALONE})"
     with duckdb.connect() as connection:
+        described = connection.execute(f"DESCRIBE SELECT label FROM {rows}").fetchall()
+        # where most truths are blank, pandas writes numbers with a point
+        label = text_of_cell(f"({text_of_number('label', described[0][1])})")
+        truths = (
+            f"(SELECT task, {label} AS label FROM {rows} WHERE {label} IS NOT NULL GROUP BY ALL)"
+        )
         counts = f"SELECT task, min(label), max(label), count(*) AS n FROM {truths} GROUP BY task"
         twice = connection.execute(f"{counts} HAVING n > 1 ORDER BY task LIMIT 1").fetchall()
         if twice:
@@ -191,7 +203,9 @@ def keep_standard_input(folder: Path, stream: BinaryIO) -> Path:
     'standard input.jsonl'
     """
     start = stream.read(512)
-    suffix = next((end for mark, end in STARTS.items() if start.lstrip().startswith(mark)), ".csv")
+    marked = encoding_by_mark(start)
+    text = start if marked is None else start.decode(marked, "ignore").encode()
+    suffix = next((end for mark, end in STARTS.items() if text.lstrip().startswith(mark)), ".csv")
     path = folder / f"standard input{suffix}"
     with path.open("wb") as file:
         file.write(start)
@@ -210,6 +224,20 @@ def refuse_unheeded(reading: Reading, files: Sequence[Path]) -> None:
         )
 
 
+def refuse_unmapped(reading: Reading, files: Sequence[str], said: Sequence[str]) -> None:
+    """Raise TableError if none of a table's files has a column that the user names.
+
+    `said` are the words of each on how it was read. A file may have the table's own names: not all.
+    """
+    for role, column in reading.columns:
+        if role != column and not any(f"{column} as {role}" in words for words in said):
+            where = files[0] if len(files) == 1 else f"{files[0]} or another file"
+            raise TableError(
+                f"{where} must have the column {column!r}, which is to be {role}; mend the name in --map or "
+                "columns under [input], or leave it out"
+            )
+
+
 def is_plain(path: Path, reading: Reading) -> bool:
     """Return whether a file is Parquet or plain CSV, which are read where they lie."""
     try:
@@ -226,19 +254,41 @@ def _delimited(
     if found.encoding not in ("utf-8", "ascii"):
         file = utf8_copy(path, found.encoding, folder / "text.csv")
     typed = ", ".join(f"c{at}: 'VARCHAR'" for at in range(found.width))
-    cells = ", ".join(f"{_number(found, at, name)} AS {quote(name)}" for at, name in found.columns)
-    rows = (
-        f"(SELECT {cells or 'c0'} FROM read_csv({literal(str(file))}, auto_detect=false, header=false, "
-        f"store_rejects={str(reading.lenient).lower()}, "
-        f"skip={found.skip}, delim={literal(found.sep)}, quote='\"', escape='\"', columns={{{typed}}}))"
+    cells = ", ".join(
+        f"{f'c{at}' if reading.names(name) else _number(found, at)} AS {quote(name)}"
+        for at, name in found.columns
     )
+    every = (
+        f"read_csv({text_of_file(file)}, auto_detect=false, header=false, "
+        f"store_rejects={str(reading.lenient).lower()}, "
+        f"skip={found.skip}, delim={literal(found.sep)}, quote='\"', escape='\"', columns={{{typed}}})"
+    )
+    _refuse_nameless(connection, path, every, found.blank)
+    rows = f"(SELECT {cells or 'c0'} FROM {every})"
     return Loaded([(name, "VARCHAR") for _, name in found.columns], rows, found.oddities())
 
 
-def _number(found: Dialect, at: int, name: str) -> str:
+def _refuse_nameless(
+    connection: duckdb.DuckDBPyConnection, path: Path, rows: str, blank: Sequence[int]
+) -> None:
+    """Raise TableError for a cell under no name: only the beginning of the file was seen to have none."""
+    for at in blank:
+        found = connection.execute(
+            f"SELECT * FROM (SELECT row_number() OVER () AS row, c{at} AS cell FROM {rows}) "
+            "WHERE trim(cell) != '' LIMIT 1"
+        ).fetchall()
+        if found:
+            row, text = found[0]
+            raise TableError(
+                f"{path.name}, row {row}: column {at + 1} has no name, and the cell {text!r} here; name the "
+                "column, or mend the row"
+            )
+
+
+def _number(found: Dialect, at: int) -> str:
     """Return SQL of a cell, with a decimal point for a decimal comma where the file has those."""
     cell = f"c{at}"
-    if not found.decimal or name in LABEL_COLUMNS:  # a comma in a name is no decimal
+    if not found.decimal:
         return cell
     point = f"replace(replace({cell}, '.', ''), ',', '.')"
     number = rf"{DECIMAL}|{THOUSANDS}\s*" if at in found.grouped else DECIMAL
@@ -248,8 +298,11 @@ def _number(found: Dialect, at: int, name: str) -> str:
 def _parquet(
     connection: duckdb.DuckDBPyConnection, path: Path, reading: Reading, folder: Path
 ) -> Loaded:
-    rows = f"read_parquet({literal(str(path))}, {OF_FILE_ALONE})"
+    from pyarrow.parquet import read_schema  # for this format only
+
+    rows = f"read_parquet({text_of_file(path)}, {OF_FILE_ALONE})"
     found = connection.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()
+    refuse_same_columns(path.name, read_schema(path).names)  # DuckDB gives the second another name
     return Loaded([(row[0], row[1]) for row in found], rows)
 
 
@@ -260,7 +313,7 @@ def _json(
     with unzipped(path) as opened:
         marked = reading.encoding or encoding_by_mark(opened.read(4))
     file = path if marked is None else utf8_copy(path, marked, folder / "text.json")
-    objects = f"read_json_objects({literal(str(file))})"
+    objects = f"read_json_objects({text_of_file(file)})"
     other = connection.execute(f"SELECT 1 FROM {objects} WHERE json_type(json) != 'OBJECT' LIMIT 1")
     if other.fetchall():
         raise TableError(
@@ -273,18 +326,16 @@ def _json(
         "GROUP BY key ORDER BY min(row * 100000 + place)"
     )
     names = [row[0] for row in connection.execute(keys).fetchall() if row[0]]
+    refuse_same_columns(path.name, names)
     _refuse_columns(connection, path, objects, names)
     rows = f"({objects})"
     if names:
-        rows = _json_rows(connection, literal(str(file)), names)
+        rows = _json_rows(connection, text_of_file(file), names)
     return Loaded([(name, "VARCHAR") for name in names], rows)
 
 
 def _json_rows(connection: duckdb.DuckDBPyConnection, file: str, names: Sequence[str]) -> str:
-    """Return SQL of the records' values as texts; a whole number is without its point, as in `_text`.
-
-    Once a value is missing, pandas writes whole numbers with a point: 7 and 7.0 are one worker.
-    """
+    """Return SQL of the records' values as texts, as `text_of_json` has them."""
 
     def read(kinds: Mapping[str, str]) -> str:
         typed = ", ".join(f"{quote(name)}: '{kinds[name]}'" for name in names)
@@ -297,12 +348,7 @@ def _json_rows(connection: duckdb.DuckDBPyConnection, file: str, names: Sequence
         return read(dict.fromkeys(names, "VARCHAR"))
     cells = []
     for name in names:
-        text = f"{quote(name)} ->> '$'" if found[name] else quote(name)
-        if found[name]:
-            number = text_of_number(f"try_cast({text} AS DOUBLE)", "DOUBLE")
-            whole = f"regexp_full_match({number}, '-?[0-9]+')"
-            broken = f"json_type({quote(name)}) = 'DOUBLE' AND {whole}"
-            text = f"CASE WHEN {broken} THEN {number} ELSE {text} END"
+        text = text_of_json(quote(name)) if found[name] else quote(name)
         cells.append(f"{text} AS {quote(name)}")
     kinds = {name: "JSON" if found[name] else "VARCHAR" for name in names}
     return f"(SELECT {', '.join(cells)} FROM {read(kinds)})"
@@ -388,6 +434,18 @@ def _is_plain_text(path: Path, reading: Reading) -> bool:
     return found.is_plain and found == sniff(path, AS_FOUND)
 
 
+def _is_plain_parquet(path: Path, reading: Reading) -> bool:
+    """Return whether names of columns differ: readers of the file in place take the first of two."""
+    import pyarrow as pa  # for this format only
+    import pyarrow.parquet as pq
+
+    try:
+        names = pq.read_schema(path).names
+    except pa.ArrowException:  # the command that opens it reports it
+        return True
+    return len({name.lower() for name in names}) == len(names)
+
+
 CSV = Format(_delimited, _is_plain_text, ("sep", "encoding"))
 JSON = Format(_json, lambda path, reading: False, ("encoding",))
 WORKBOOK = Format(_workbook, lambda path, reading: False, ("sheet",))
@@ -396,7 +454,7 @@ FORMATS: Mapping[str, Format] = {  # by the end of a file's name; other names ar
     ".csv.gz": CSV,
     ".tsv": CSV,
     ".tsv.gz": CSV,
-    ".parquet": Format(_parquet, lambda path, reading: True),
+    ".parquet": Format(_parquet, _is_plain_parquet),
     ".jsonl": JSON,
     ".jsonl.gz": JSON,
     ".ndjson": JSON,

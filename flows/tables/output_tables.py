@@ -102,10 +102,11 @@ def write_table(columns: Columns, output: OutputFile, *, guard: bool = False) ->
 
 def _write_csv(columns: Columns, guard: bool, path: Path, *, sep: str = ",") -> None:
     cells = {name: [_cell(value, guard) for value in column] for name, column in columns.items()}
-    quoting = quoting_of(chain.from_iterable(cells.values()))
+    header = [_cell(name, guard) for name in cells]
+    quoting = quoting_of(chain(header, *cells.values()))
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, delimiter=sep, lineterminator="\n", quoting=quoting)
-        writer.writerow(cells)
+        writer.writerow(header)
         writer.writerows(zip(*cells.values(), strict=True))
 
 
@@ -128,7 +129,11 @@ def _write_parquet(columns: Columns, guard: bool, path: Path) -> None:
     import pyarrow as pa  # for this format only
     import pyarrow.parquet as pq
 
-    pq.write_table(pa.table({name: list(column) for name, column in columns.items()}), path)
+    arrays = {name: pa.array(list(column)) for name, column in columns.items()}
+    for name, array in arrays.items():
+        if pa.types.is_null(array.type):  # a column without cells, or of missing numbers
+            arrays[name] = array.cast(pa.float64() if len(array) else pa.string())
+    pq.write_table(pa.table(arrays), path)
 
 
 def _write_lines(columns: Columns, guard: bool, path: Path) -> None:

@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
+import glob
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
 __all__ = [
     "BROKEN", "MAX_LETTERS", "OF_FILE_ALONE", "ROW", "WHITE", "TableError", "cell", "literal", "number",
     "placed", "quote", "refuse_blanks", "refuse_duplicates", "refuse_names", "refuse_outside",
-    "refuse_undeclared", "refuse_vocabulary", "text_of_cell", "text_of_number",
+    "refuse_same_columns", "refuse_undeclared", "refuse_vocabulary", "text_of_cell", "text_of_file",
+    "text_of_float", "text_of_json", "text_of_number", "text_of_value",
 ]  # fmt: skip
 
 MAX_LETTERS = (
@@ -49,6 +52,20 @@ class NumberedRows(Protocol):
 
     def keep(self, chosen: Literal["min", "max"], columns: str) -> None:
         """Keep the first or the last row for each value of some columns."""
+
+
+def refuse_same_columns(file: str, names: Sequence[str]) -> None:
+    """Raise TableError if two columns have one name, or names that only capital letters tell apart."""
+    places: dict[str, list[int]] = {}
+    for place, name in enumerate(names, 1):
+        places.setdefault(name.lower(), []).append(place)
+    twice = next((found for found in places.values() if len(found) > 1), None)
+    if twice is not None:
+        alike = ", ".join(f"{names[place - 1]!r} (column {place})" for place in twice)
+        raise TableError(
+            f"{file}: column names must differ, in more than capital letters, got {alike}; rename or "
+            "delete one"
+        )
 
 
 def refuse_blanks(table: NumberedRows, columns: Sequence[str]) -> None:
@@ -183,8 +200,11 @@ def text_of_number(column: str, kind: str) -> str:
     """Return SQL of a cell of a type as text; a whole number of a type with a point is without it.
 
     Once a cell is missing, pandas writes whole numbers in such a type: 7 and 7.0 are one worker. Minus zero
-    stays -0.0, as 0 and -0 are two names. NaN is a missing cell, as in `plain_table`.
+    stays -0.0, as 0 and -0 are two names. NaN is a missing cell, as in `plain_table`. Bytes are UTF-8 where
+    they can be: some writers of Parquet do not say that a column is text.
     """
+    if kind == "BLOB":
+        return f"coalesce(try(decode({column})), {column}::VARCHAR)"
     if kind not in BROKEN:
         return f"{column}::VARCHAR"
     # the bounds that Parquet keeps of a column leave NaN out, and DuckDB decides comparisons by them
@@ -195,6 +215,47 @@ def text_of_number(column: str, kind: str) -> str:
     )
 
 
+def text_of_json(column: str) -> str:
+    """Return SQL of a value of JSON as text; a whole number is without its point, and NaN a missing cell.
+
+    Once a value is missing, pandas writes whole numbers with a point: 7 and 7.0 are one worker. Python writes
+    NaN for a missing one.
+    """
+    text = f"{column} ->> '$'"
+    number = text_of_number(f"try_cast({text} AS DOUBLE)", "DOUBLE")
+    kept = f"NOT regexp_full_match({number}, '-?[0-9]+')"  # NULL of a NaN
+    return f"CASE WHEN json_type({column}) != 'DOUBLE' OR {kept} THEN {text} ELSE {number} END"
+
+
+def text_of_float(value: float) -> str:
+    """Return a number as `text_of_number` writes it.
+
+    >>> text_of_float(7.0), text_of_float(0.5), text_of_float(-0.0)
+    ('7', '0.5', '-0.0')
+    """
+    whole = value.is_integer() and abs(value) < 2**53 and str(value) != "-0.0"
+    return str(int(value) if whole else value)
+
+
+def text_of_value(value: object) -> str | None:
+    """Return a single value as the text of a cell, a missing one as blank; None for a value with parts.
+
+    A whole number is without its point, as in tables: pandas writes 7.0 for 7 once a value is missing.
+
+    >>> text_of_value(7.0), text_of_value(0.5), text_of_value(True), text_of_value(["cat"]) is None
+    ('7', '0.5', 'true', True)
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is None or value != value:  # exporters write NaN for nothing
+        return ""
+    if isinstance(value, float):
+        return text_of_float(value)
+    return str(value) if isinstance(value, int) else None
+
+
 def quote(name: str) -> str:
     """Return a column's name as SQL takes it."""
     return '"' + name.replace('"', '""') + '"'
@@ -203,3 +264,14 @@ def quote(name: str) -> str:
 def literal(text: str) -> str:
     """Return a text as SQL takes it."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def text_of_file(path: Path) -> str:
+    """Return a file as DuckDB's readers take it, to which `labels[1].csv` is a pattern of other files.
+
+    >>> text_of_file(Path("labels[1].csv"))
+    "'labels[[]1].csv'"
+    """
+    # by itself DuckDB takes a name with ? for an address, and does not look at its end
+    packed = ", compression='gzip'" if path.suffix.lower() == ".gz" else ""
+    return literal(glob.escape(str(path))) + packed

@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -29,11 +29,12 @@ from flows.tables.file_formats import (
     SUFFIXES,
     is_plain,
     refuse_unheeded,
+    refuse_unmapped,
     write_renamed,
     write_truths,
 )
-from flows.tables.refusals import TableError, literal, quote, text_of_number
-from flows.tables.text_table import open_table, refuse_missing
+from flows.tables.refusals import TableError
+from flows.tables.text_table import Part, open_table, refuse_missing, refusing, write_text
 
 __all__ = [
     "Source", "Sources", "fetch_rows", "find_files", "input_files", "input_paths", "is_fetched",
@@ -187,6 +188,7 @@ def open_source(
     url_env: str | None,
     files: Sequence[Path],
     reading: Reading = AS_FOUND,
+    mapped: bool = False,
 ) -> Source:
     """Return one table to read: the file itself, or a table made in `folder` of several files or of a query.
 
@@ -208,28 +210,30 @@ def open_source(
         The files that `find_files` found for `path`.
     reading
         What the settings say of how the files are written.
+    mapped
+        Whether one of the files must have each column that `reading` names, as where no other table is read.
 
     Raises
     ------
     TableError
         If a file cannot be read or lacks a column, or the database refuses.
     """
-    table, parts = folder / f"{role}.parquet", list[_Part]()
+    table, parts = folder / f"{role}.parquet", list[Part]()
+    needed = tuple(columns or ("task",))
     if is_fetched(path):
         write_whole(table, lambda aside: fetch_rows(path, url_env, aside))
-        said = write_renamed(table, reading, table) if reading.columns else ""
-        return Source(table, path.name, read_as=_read_as([path.name], [said]))
+        fetched = Source(table, path.name)
+        if reading.keeps_columns:
+            return fetched
+        with fetched.naming_files():
+            said = [_write_plain(table, needed, table, reading, mapped=mapped)]
+        return replace(fetched, read_as=_read_as([path.name], said))
     if len(files) == 1:
-        (file,), needed = files, tuple(columns or ("task",))
+        (file,) = files
         if not file.is_file() or is_plain(file, reading):
             return Source(file, file.name)
-        if file.suffix.lower() == ".parquet" and not reading.wide:
-            said = write_renamed(file, reading, table)
-            return Source(table, file.name, read_as=_read_as([file.name], [said]))
-        write_whole(
-            table, lambda aside: parts.append(_write_text(file, needed, (), aside, reading))
-        )
-        return Source(table, path.name, read_as=_read_as([file.name], [parts[0].read_as]))
+        said = [_write_plain(file, needed, table, reading, mapped=mapped)]
+        return Source(table, path.name, read_as=_read_as([file.name], said))
     write_whole(table, lambda aside: parts.extend(_join(files, columns, optional, aside, reading)))
     common = os.path.commonpath([one.parent for one in files])
     names = [Path(os.path.relpath(one, common)).as_posix() for one in files]
@@ -239,8 +243,10 @@ def open_source(
         for name, part in zip(names, parts, strict=True)
         for where, text in part.torn
     )
-    said = _read_as(names, [part.read_as for part in parts])
-    return Source(table, path.name, sizes, said, torn)
+    said = [part.read_as for part in parts]
+    if mapped:
+        refuse_unmapped(reading, names, said)
+    return Source(table, path.name, sizes, _read_as(names, said), torn)
 
 
 @contextmanager
@@ -261,19 +267,10 @@ def opened_alone(
     stem = path.name.partition(".")[0]
     source = open_source(
         "table" if glob.has_magic(stem) or not stem else stem,
-        path, columns=columns, folder=folder, url_env=None, files=files, reading=reading,
+        path, columns=columns, folder=folder, url_env=None, files=files, reading=reading, mapped=True,
     )  # fmt: skip
     with source.naming_files():
         yield source
-
-
-class _Part(NamedTuple):
-    """Of one file: its columns, its number of rows, what is not plain, in words, and lines kept aside."""
-
-    names: tuple[str, ...]
-    n_rows: int
-    read_as: str
-    torn: tuple[tuple[str, str], ...]
 
 
 def _read_as(names: Sequence[str], said: Sequence[str]) -> str:
@@ -289,7 +286,7 @@ def _join(
     optional: Sequence[str],
     path: Path,
     reading: Reading,
-) -> Iterator[_Part]:
+) -> Iterator[Part]:
     """Write the rows of several files into one, every cell as its text; yield what each file had.
 
     Optional columns that no file has are left out.
@@ -298,7 +295,7 @@ def _join(
     with TemporaryDirectory(prefix=".parts-", dir=path.parent) as folder:
         aside = [Path(folder) / f"{at}.parquet" for at in range(len(files))]
         for file, one in zip(files, aside, strict=True):
-            part = _write_text(file, tuple(columns), every, one, reading)
+            part = write_text(file, tuple(columns), every, one, reading)
             held.update(part.names)
             yield part
         schema = pa.schema([(name, pa.string()) for name in every if name in held])
@@ -309,25 +306,20 @@ def _join(
                 one.unlink()
 
 
-def _write_text(
-    file: Path, needed: tuple[str, ...], kept: tuple[str, ...], path: Path, reading: Reading
-) -> _Part:
-    """Write the columns to keep of a file, or without any all of them, every cell as its text.
-
-    One that the file need not have and has not is blank.
-    """
-    opened = open_table(file, needed, reading)
-    with opened.connection as connection:
-        names, rows = kept or opened.names, connection.execute("DESCRIBE raw").fetchall()
-        text = {row[0]: text_of_number(quote(row[0]), row[1]) for row in rows}
-        cells = ", ".join(
-            f"{text.get(f'cell {name}', 'NULL::VARCHAR')} AS {quote(name)}" for name in names
-        )
-        connection.execute(
-            f"COPY (SELECT {cells} FROM raw) TO {literal(str(path))} (FORMAT parquet)"
-        )
-        n_rows = opened.query("SELECT count(*) FROM raw")[0][0]
-        return _Part(opened.names, n_rows, opened.read_as, opened.torn)
+def _write_plain(
+    file: Path, needed: tuple[str, ...], path: Path, reading: Reading, *, mapped: bool
+) -> str:
+    """Write one table under its own names, of Parquet in its types; return how it was read, in words."""
+    if file.suffix.lower() == ".parquet" and not reading.wide:
+        with refusing(file):
+            said = write_renamed(file, reading, path)
+    else:
+        parts = list[Part]()
+        write_whole(path, lambda aside: parts.append(write_text(file, needed, (), aside, reading)))
+        said = parts[0].read_as
+    if mapped:
+        refuse_unmapped(reading, [file.name], [said])
+    return said
 
 
 class _Digested(NamedTuple):

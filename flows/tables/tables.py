@@ -72,16 +72,17 @@ def read_seconds(
             f"{table.file}, row {row}, column {column}: {value!r} must be seconds, at least 0; "
             "mend the cell or leave it blank"
         )
+    # by codes: NumPy would keep each row's names at the length of the longest
+    for name, names in (("worker", labels.workers), ("task", labels.tasks)):
+        coded = arrow_table({"name": names, "code": np.arange(len(names))})
+        table.connection.register(f"known_{name}", coded)
     rows = table.connection.execute(
-        f"SELECT worker, task, coalesce(try_cast({cell} AS DOUBLE), 'nan'::DOUBLE) AS s FROM t"
+        f"SELECT w.code AS worker, k.code AS task, coalesce(try_cast({cell} AS DOUBLE), 'nan'::DOUBLE) AS s "
+        "FROM t JOIN known_worker AS w ON t.worker = w.name JOIN known_task AS k ON t.task = k.name"
     ).fetchnumpy()
-    worker, task = (
-        np.searchsorted(names, np.asarray(rows[name], dtype=np.str_))
-        for name, names in (("worker", labels.workers), ("task", labels.tasks))
-    )
     found = np.empty(labels.n_labels)
     found[np.lexsort((labels.worker, labels.task))] = np.asarray(rows["s"])[
-        np.lexsort((worker, task))
+        np.lexsort((rows["worker"], rows["task"]))
     ]
     return found
 
@@ -432,7 +433,7 @@ def read_gold(path: Path, *, classes: Sequence[str] | None) -> Gold:
 def refuse_gold(path: Path, gold: Gold, classes: np.ndarray) -> None:
     """Raise TableError if a gold task has a class that nobody gave, where none are declared."""
     if not np.isin(gold.label.astype(str), classes.astype(str)).all():
-        where = "classes that the labels have; name all classes in the settings, or mend the row"
+        where = "classes that the labels have; name all of them as `classes`, or mend the row"
         refuse_outside(open_table(path, ("task", "label")), "label", classes.astype(str), where)
 
 

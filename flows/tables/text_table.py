@@ -36,8 +36,10 @@ from flows.tables.refusals import (
     ROW,
     TableError,
     cell,
+    literal,
     number,
     quote,
+    refuse_same_columns,
     refuse_vocabulary,
     text_of_cell,
     text_of_number,
@@ -46,6 +48,7 @@ from flows.tables.refusals import (
 __all__ = [
     "WHOLE",
     "Coded",
+    "Part",
     "TextTable",
     "column_names",
     "connected",
@@ -55,6 +58,8 @@ __all__ = [
     "numbers_of",
     "open_table",
     "refuse_missing",
+    "refusing",
+    "write_text",
 ]
 
 WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")  # types joined faster than text
@@ -105,8 +110,10 @@ class TextTable:
         return dict(zip(names, found.columns, strict=True))
 
     def cells(self, *names: str) -> list[tuple[str, ...]]:
-        """Return the cells of columns as they came, a row of the file a tuple; a missing one is blank."""
-        quoted = ", ".join(f"coalesce({cell(name)}::VARCHAR, '')" for name in names)
+        """Return the cells of columns, untrimmed, a row of the file a tuple; a missing one is blank."""
+        kinds = {row[0]: row[1] for row in self.query("DESCRIBE raw")}
+        texts = (text_of_number(cell(name), kinds[f"cell {name}"]) for name in names)
+        quoted = ", ".join(f"coalesce({text}, '')" for text in texts)
         return self.query(f"SELECT {quoted} FROM raw ORDER BY rowid")
 
     def codes(self, *names: str) -> dict[str, Coded]:
@@ -164,7 +171,7 @@ def connected() -> duckdb.DuckDBPyConnection:
 def open_table(path: Path, needed: tuple[str, ...], reading: Reading = AS_FOUND) -> TextTable:
     """Load one file; raise TableError if it is missing, empty, torn, or lacks a column."""
     connection = connected()
-    with _refusing(path), TemporaryDirectory(prefix="crowdassay-") as folder:
+    with refusing(path), TemporaryDirectory(prefix="crowdassay-") as folder:
         found = load_file(connection, path, reading, Path(folder))
         names = tuple(name for name, _ in found.columns)
         _check_header(path, names, () if reading.wide else needed)
@@ -198,7 +205,7 @@ def column_names(
     if reading.wide:
         return LABEL_COLUMNS
     with (
-        _refusing(path),
+        refusing(path),
         connected() as connection,
         TemporaryDirectory(prefix="crowdassay-") as folder,
     ):
@@ -208,8 +215,38 @@ def column_names(
     return names
 
 
+class Part(NamedTuple):
+    """Of one file: its columns, its number of rows, what is not plain, in words, and lines kept aside."""
+
+    names: tuple[str, ...]
+    n_rows: int
+    read_as: str
+    torn: tuple[tuple[str, str], ...]
+
+
+def write_text(
+    file: Path, needed: tuple[str, ...], kept: tuple[str, ...], path: Path, reading: Reading
+) -> Part:
+    """Write the columns to keep of a file, or without any all of them, as Parquet, every cell as its text.
+
+    One that the file need not have and has not is blank.
+    """
+    opened = open_table(file, needed, reading)
+    with opened.connection as connection:
+        names, rows = kept or opened.names, connection.execute("DESCRIBE raw").fetchall()
+        text = {row[0]: text_of_number(quote(row[0]), row[1]) for row in rows}
+        cells = ", ".join(
+            f"{text.get(f'cell {name}', 'NULL::VARCHAR')} AS {quote(name)}" for name in names
+        )
+        connection.execute(
+            f"COPY (SELECT {cells} FROM raw) TO {literal(str(path))} (FORMAT parquet)"
+        )
+        n_rows = opened.query("SELECT count(*) FROM raw")[0][0]
+        return Part(opened.names, n_rows, opened.read_as, opened.torn)
+
+
 @contextmanager
-def _refusing(path: Path) -> Iterator[None]:
+def refusing(path: Path) -> Iterator[None]:
     """Raise TableError in place of what reading a file that is missing or damaged raises."""
     if not path.is_file():
         refuse_missing(path)
@@ -337,7 +374,7 @@ def _renaming(path: Path, names: tuple[str, ...], needed: tuple[str, ...]) -> st
     if path.parent.name.startswith("crowdassay-") and not path.name.startswith("standard input"):
         return "rename or add it"  # a data frame has no file
     some = "task" in names or (len(names) > 3 and "label" not in names and "worker" not in names)
-    if some and not set(needed) <= set(known):
+    if some and "label" in needed and not set(needed) <= set(known):  # else of sets, never wide
         wide = "; if each other column is a worker, --wide (wide = true) reads it so"
     else:
         wide = ""
@@ -360,16 +397,7 @@ def _check_header(path: Path, names: tuple[str, ...], needed: tuple[str, ...]) -
             f"(it has {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}); "
             f"{_renaming(path, names, needed)}"
         )
-    places: dict[str, list[int]] = {}
-    for place, name in enumerate(names, 1):
-        places.setdefault(name.lower(), []).append(place)
-    twice = next((found for found in places.values() if len(found) > 1), None)
-    if twice is not None:
-        alike = ", ".join(f"{names[place - 1]!r} (column {place})" for place in twice)
-        raise TableError(
-            f"{path.name}: column names must differ, in more than capital letters, got {alike}; rename or "
-            "delete one"
-        )
+    refuse_same_columns(path.name, names)
     if "" in names:
         raise TableError(f"{path.name}: column {names.index('') + 1} has no name; give it one")
 
@@ -377,7 +405,7 @@ def _check_header(path: Path, names: tuple[str, ...], needed: tuple[str, ...]) -
 def first_fault(error: Exception) -> str:
     """Return DuckDB's report, or Arrow's, shortened to line, columns expected and columns found."""
     text = str(error)
-    if "not utf-8 encoded" in text or "Invalid unicode" in text:
+    if re.search("not utf-8 encoded|Invalid unicode|invalid UTF-8", text):
         torn = re.search(r"CSV Error on Line: (\d+)", text)
         where = f"line {torn[1]} is" if torn else "is"
         return (

@@ -159,8 +159,8 @@ def print_summary(console: Console, result: RunResult) -> None:
         show_header=False,
         box=None,
     )
-    table.add_column(style="bold")
-    table.add_column()
+    table.add_column(style="bold", overflow="fold")
+    table.add_column(overflow="fold")
     for verdict in (one for stage in STAGES for one in stage.verdicts):
         table.add_row(verdict.title, Text(printable(verdict.of(run))))
     console.print()

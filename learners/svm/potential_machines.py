@@ -7,7 +7,7 @@
 
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from numbers import Integral, Real
 from typing import Any, Literal, TypeAlias
 
@@ -16,17 +16,15 @@ from jaxtyping import Float, Int
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.cluster import kmeans_plusplus
-from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from learners.svm.potential_program import BoxLasso, ColumnMoments, box_lasso, column_moments
-from learners.svm.proximities import coulomb_kernel, coulomb_radii, plummer_kernel
+from learners.svm.proximities import Proximity, coulomb_radii, kernel_values
 
 __all__ = ["PotentialSVC", "PotentialSVR"]
 
-Proximity: TypeAlias = Callable[..., Float[np.ndarray, "rows columns"]]
 Formulation: TypeAlias = Literal["sparse", "box", "ridge"]
 
 MAX_DOUBLE = int(sys.float_info.max)
@@ -183,20 +181,10 @@ class _PotentialMachine(BaseEstimator):  # type: ignore[misc]
         """Return the kernel's values for rows and kept columns."""
         if self.kernel == "precomputed":
             return row[:, kept].astype(np.float64)
-        landmark, given = self.landmarks_[kept], self.kernel_params_
-        if self.kernel == "plummer":
-            return plummer_kernel(row, landmark, **given)
+        given = self.kernel_params_
         if self.kernel == "coulomb":
-            return coulomb_kernel(row, landmark, **{**given, "radius": given["radius"][kept]})
-        if not callable(self.kernel):
-            return np.asarray(pairwise_kernels(row, landmark, metric=self.kernel, **given))
-        found = np.array(self.kernel(row, landmark, **given), dtype=np.float64)
-        if found.shape != (len(row), len(landmark)):
-            raise ValueError(
-                "kernel must return a proximity for each row and landmark, shape="
-                f"{(len(row), len(landmark))}, got shape={found.shape}"
-            )
-        return found
+            given = {**given, "radius": given["radius"][kept]}
+        return kernel_values(self.kernel, row, self.landmarks_[kept], given)
 
     def _fit_program(
         self,

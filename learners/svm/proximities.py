@@ -10,11 +10,15 @@ array([[2.   , 1.   , 0.333],
 """
 
 import math
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
 from jaxtyping import Float
 
-__all__ = ["coulomb_kernel", "coulomb_radii", "plummer_kernel"]
+__all__ = ["Proximity", "coulomb_kernel", "coulomb_radii", "kernel_values", "plummer_kernel"]
+
+Proximity: TypeAlias = Callable[..., Float[np.ndarray, "rows columns"]]
 
 BLOCK = 1024  # rows whose distances to all others are held at once
 
@@ -150,6 +154,57 @@ def coulomb_radii(
         nearest = centres[squared.argmin(axis=1)]
         radius[start : start + BLOCK] = np.linalg.norm(part - nearest, axis=1) / 2  # anew: exact
     return radius
+
+
+def kernel_values(
+    kernel: str | Proximity,
+    x: Float[np.ndarray, "rows features"],
+    centres: Float[np.ndarray, "columns features"],
+    given: Mapping[str, Any],
+) -> Float[np.ndarray, "rows columns"]:
+    """Return the values of "plummer", "coulomb", a kernel that scikit-learn names, or a function.
+
+    Parameters
+    ----------
+    kernel
+        What takes rows and charges, and keywords.
+    x, centres
+        Rows and charges, in the same units.
+    given
+        The keywords.
+
+    Raises
+    ------
+    ValueError
+        If the kernel is unknown, the keywords do not fit it, or a function returns another shape.
+
+    Examples
+    --------
+    >>> kernel_values("rbf", np.zeros((1, 2)), np.ones((2, 2)), {"gamma": 0.5}).round(3)
+    array([[0.368, 0.368]])
+    """
+    if callable(kernel):
+        found = np.array(kernel(x, centres, **given), dtype=np.float64)
+        if found.shape != (len(x), len(centres)):
+            raise ValueError(
+                "kernel must return a proximity for each row and landmark, shape="
+                f"{(len(x), len(centres))}, got shape={found.shape}"
+            )
+        return found
+    from sklearn.metrics.pairwise import kernel_metrics, pairwise_kernels  # for this function only
+
+    own: dict[str, Proximity] = {"plummer": plummer_kernel, "coulomb": coulomb_kernel}
+    if not (isinstance(kernel, str) and kernel in own | kernel_metrics()):
+        names = ", ".join(map(repr, sorted({*own, *kernel_metrics(), "precomputed"})))
+        raise ValueError(f"kernel must be a function or one of {names}, got kernel={kernel!r}")
+    try:
+        if kernel in own:
+            return own[kernel](x, centres, **given)
+        return np.asarray(pairwise_kernels(x, centres, metric=kernel, **given))
+    except TypeError as error:
+        raise ValueError(
+            f"kernel_params must fit kernel={kernel!r}, got {', '.join(given)}: {error}"
+        ) from None
 
 
 def _squared_distances(

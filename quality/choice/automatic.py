@@ -48,8 +48,8 @@ from quality.parallel import Progress, counter
 from quality.reputation import soft_penalty
 
 __all__ = [
-    "CANDIDATES", "SOON", "Auto", "Candidate", "InPasses", "Score", "auto", "check_choice",
-    "contends", "hold_out", "scores_of", "sobered",
+    "CANDIDATES", "SOON", "Auto", "Candidate", "InPasses", "Score", "auto", "candidates_for",
+    "check_choice", "contends", "hold_out", "scores_of", "sobered",
 ]  # fmt: skip
 
 Candidate = Callable[[CrowdLabels], Consensus]
@@ -97,6 +97,10 @@ CANDIDATES: Mapping[str, Candidate] = {
         lambda labels, **stop: kos(labels, rng=np.random.default_rng(0), **stop), {"max_iter": 5}
     ),
 }
+
+OF_CLASSES = ("hierarchical_dawid_skene", "dawid_skene", "kos")
+"""Candidates whose work grows with the square of the classes, or is as much again for each class."""
+NEARLY_EMPTY, CHEAP = 64, 2**20  # cells of the workers' confusion matrices: for each label, in all
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +150,8 @@ class Auto(Result):
         One for each candidate, in the order given.
     n_held_out
         Labels that were predicted, over all folds.
+    left_out
+        Of `CANDIDATES`, those that :func:`candidates_for` leaves out; none where candidates were given.
     """
 
     posterior: Float64[np.ndarray, "tasks classes"]
@@ -156,13 +162,14 @@ class Auto(Result):
     confusion: Float64[np.ndarray, "workers classes classes"]
     scores: tuple[Score, ...]
     n_held_out: int
+    left_out: tuple[str, ...] = ()
 
 
 @check_arguments
 def auto(
     labels: CrowdLabels,
     *,
-    candidates: Mapping[str, Candidate] = CANDIDATES,
+    candidates: Mapping[str, Candidate] | None = None,
     n_folds: int = 10,
     enough: int = ENOUGH,
     groups: Int[np.ndarray, " workers"] | None = None,
@@ -191,7 +198,8 @@ def auto(
     labels
         The crowd's labels.
     candidates
-        Name -> function of labels, the simplest first; any function of a table can be one.
+        Name -> function of labels, the simplest first; any function of a table can be one. By default
+        those of :func:`candidates_for`.
     n_folds
         Number of folds, from 2 to 32,767.
     enough
@@ -234,8 +242,9 @@ def auto(
     >>> auto(labels)
     Auto(mace of 7 candidates, 4 tasks, 0 tied)
     """
+    labels, given = labels.merge_workers(groups), candidates
+    candidates = candidates_for(labels) if given is None else given
     check_choice(candidates, n_folds, enough)
-    labels = labels.merge_workers(groups)
     check_cells(labels.n_workers, labels.n_classes, labels.n_classes)
 
     def found_by(fitted: Consensus) -> np.ndarray:
@@ -258,7 +267,27 @@ def auto(
     posterior /= posterior.sum(axis=1, keepdims=True)  # the weights add up to 1 but for rounding
     label, tied = decide(posterior)
     confusion = of_voters(confusion_under(labels, posterior), groups)
-    return Auto(posterior, label, tied, best, result, confusion, scores, n_held_out)
+    left_out = () if given else tuple(name for name in CANDIDATES if name not in candidates)
+    return Auto(posterior, label, tied, best, result, confusion, scores, n_held_out, left_out)
+
+
+def candidates_for(labels: CrowdLabels) -> Mapping[str, Candidate]:
+    """Return `CANDIDATES`, without `OF_CLASSES` where confusion matrices would be nearly empty.
+
+    They are so with more than 64 cells for each label. These candidates then predict labels no better than
+    the others do and take minutes. Up to 1,048,576 cells in all they take seconds, and stay.
+
+    Examples
+    --------
+    >>> from quality import encode
+    >>> few = encode(["ann", "bob"] * 2, [1, 1, 2, 2], ["no", "yes", "no", "no"])
+    >>> list(candidates_for(few)) == list(CANDIDATES)
+    True
+    """
+    cells = labels.n_workers * labels.n_classes**2
+    if cells <= max(CHEAP, NEARLY_EMPTY * labels.n_labels):
+        return CANDIDATES
+    return {name: fit for name, fit in CANDIDATES.items() if name not in OF_CLASSES}
 
 
 def check_choice(candidates: Mapping[str, object], n_folds: int, enough: int) -> None:

@@ -323,8 +323,9 @@ def _check_linked(rows: Rows, items: Shaped[np.ndarray, " items"]) -> None:
         )
     if ties.any() and _ties_run_away(won, lost, ties, len(items)):
         raise ValueError(
-            'with ties "davidson" wins must lead round a circle somewhere that has fewer ties than wins, got '
-            'none, so that scores have no finite estimate: give prior_sd, for example 1.0, or ties "half"'
+            'with ties "davidson" there must be a cycle of wins (x beat y, y beat z, z beat x) with fewer '
+            "ties than wins, or scores have no finite estimate; got none: give prior_sd, for example 1.0, or "
+            'ties "half"'
         )
 
 

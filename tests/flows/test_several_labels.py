@@ -44,8 +44,8 @@ def test_simulated_answers_are_read_again_and_their_truth_is_found(tmp_path: Pat
     ("arguments", "said"),
     [
         (("--several", "3"), "--several is for a crowd"),
-        (("--tasks", "9", "--several", "3"), "max_labels must be from 1 to 2 classes"),
-        (("--tasks", "9", "--several", "2", "--strategy", "sybils=2"), "others must be among"),
+        (("--tasks", "9", "--several", "3"), "--several must be from 1 to 2 classes"),
+        (("--tasks", "9", "--several", "2", "--strategy", "sybils=2"), "--strategy must be among"),
     ],
 )
 def test_mistakes_are_named(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:

@@ -102,6 +102,10 @@ def agreement(
         ).labels
         values = class_numbers(read, metric, order)
         group = None if tasks is None else groups_of(read.tasks, tasks)
+        if group is not None and (group[1] < 0).all():
+            raise SettingsError(
+                f"--tasks {tasks} has none of the labelled tasks; are they named alike?"
+            )
         if not min_common >= 1:
             raise SettingsError(f"--min-common must be >= 1, got {min_common}")
         with waiting_for("agreement and its intervals"):

@@ -134,6 +134,8 @@ def multilabel(
     with mistakes():
         if not 0 < threshold < 1:
             raise SettingsError(f"--threshold must be above 0 and below 1, got {threshold:g}")
+        if nothing == "":
+            raise SettingsError("--nothing must be a word, got an empty text; leave it out")
         inputs = inputs_of(answers, gold, tasks)
         refuse_unpublished(context, publish)
         outputs = {"--output": output, "--probabilities": probabilities}

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from flows.aggregators import AggregatorName
-from flows.cli.root import AsJson, Quiet, app, console, mistakes
+from flows.cli.root import AsJson, Quiet, app, console, mistakes, waiting_for
 
 __all__ = ["power"]
 
@@ -48,7 +48,8 @@ def power(
                 goal=goal, tasks=tasks, workers=workers, classes=classes, spammers=spammers,
                 accuracy=accuracy, difficulty=difficulty, most=most, aggregator=aggregator,
             )  # fmt: skip
-            found = labels_needed(crowd, campaigns=campaigns, seed=seed)
+            with waiting_for("campaigns simulated"):
+                found = labels_needed(crowd, campaigns=campaigns, seed=seed)
         except ValueError as error:  # a number, whose sentence says which
             raise SettingsError(str(error)) from None
         if json_:

@@ -175,7 +175,7 @@ def _ledger(state: Path) -> Iterator[Finding]:
 
     open_to_others = state.is_dir() and state.stat().st_mode & 0o077
     found = f"{state} is {oct(state.stat().st_mode & 0o777)}" if state.is_dir() else "not there"
-    advice = f"{found}; chmod 700 {state} closes it to others"
+    advice = f"{found}; chmod 700 {shlex.quote(str(state))} closes it to others"
     yield Finding("state folder", not open_to_others, advice if open_to_others else found)
     failure = last_failure(state)
     if failure is not None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flows.cli.publishing import refuse_elsewhere
 from flows.cli.root import (
     AsJson,
     Encoding,
@@ -93,6 +94,7 @@ def gate(
     from flows.tables import read_scores  # DuckDB, likewise
 
     with mistakes():
+        refuse_elsewhere(state)
         reading, needed = (
             reading_of_options(sep, encoding, sheet, False),
             ("example", "split", score),

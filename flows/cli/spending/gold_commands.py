@@ -129,7 +129,9 @@ def _drawn(settings: Settings, tasks: list[str], known: list[str], n_gold: int |
 
 
 def _lines(found: GoldProposal, width: float, n_tasks: int, n_known: int) -> list[str]:
-    """Return the findings as sentences."""
+    """Return the findings as sentences; prices are rounded down, so that they add up to no more."""
+    from privacy.accounting import price_text  # the ledger's, for this command only
+
     lines = [
         f"No number of gold tasks brings intervals of width {width:g}: with gold for all {n_tasks:,} tasks "
         f"they are {found.width:.3f} wide, from the noise that the price asks for"
@@ -141,8 +143,9 @@ def _lines(found: GoldProposal, width: float, n_tasks: int, n_known: int) -> lis
         lines.append(f"{n_known:,} have it already; the others are drawn among the tasks without")
     if found.correction_epsilon is not None and found.proportions_epsilon is not None:
         lines += [
-            f"[privacy] proportions_epsilon = {found.proportions_epsilon:.3f}, correction_epsilon = "
-            f"{found.correction_epsilon:.3f} divide the price so that shares err least",
+            f"[privacy] proportions_epsilon = {price_text(found.proportions_epsilon, left=True)}, "
+            f"correction_epsilon = {price_text(found.correction_epsilon, left=True)} divide the price so "
+            "that shares err least",
             f"groups are corrected one by one from {found.n_each:,} gold tasks in each on"
             if found.n_each is None or found.n_each <= n_tasks
             else f"groups are too small to be corrected one by one: that takes {found.n_each:,} gold tasks "

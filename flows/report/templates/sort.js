@@ -11,10 +11,12 @@ const order = (x, y) =>
 const cells = (row) => [...row.cells].map((cell) => cell.textContent.trim().replace(/\s+/g, " "));
 const quoted = (text) => (/[",\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text);
 const guarded = (text) => (/^[=+@\t\r]|^-(?![\d.])/.test(text) ? `'${text}` : text);
+// a table of numbers reads the page's minus as text
+const plain = (text) => (/^−[\d,.]+%?$/.test(text) ? text.replace("−", "-") : text);
 const csv = (table) =>
   [...table.rows]
     .filter((row) => !row.classList.contains("of") && !row.hidden)
-    .map((row) => cells(row).map((text) => quoted(guarded(text))).join(","))
+    .map((row) => cells(row).map((text) => quoted(guarded(plain(text)))).join(","))
     .join("\n");
 
 for (const table of document.querySelectorAll("table.sortable")) {

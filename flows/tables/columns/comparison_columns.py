@@ -44,7 +44,7 @@ def read_comparisons(path: Path, reading: Reading = AS_FOUND) -> Comparisons:
     asked = _one_of(table, QUESTIONS)
     names = ("worker", "left", "right", winner, *(() if asked is None else (asked,)))
     refuse_names(table, names)
-    column = {name: values.tolist() for name, values in table.columns(*names).items()}
+    column = {name: texts.to_pylist() for name, texts in table.texts(*names).items()}
     try:
         return encode_comparisons(
             column["worker"], column["left"], column["right"], column[winner],

@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Int8
 
 from flows.tables.dialect import AS_FOUND, Reading
-from flows.tables.refusals import TableError, placed, refuse_blanks, refuse_names
+from flows.tables.refusals import TableError, placed, refuse_blanks, refuse_names, text_of_value
 from flows.tables.text_table import TextTable, open_table
 from quality import LabelError, MultiLabels, encode_gold_sets, encode_multilabels
 
@@ -133,6 +133,7 @@ def _sets(
     texts = table.texts(column)[column].to_pylist()
     cells, one_row_each = _lists(table.file, texts), False
     if cells is None:
+        _refuse_lists(table.file, texts)
         one_row_each = not any(split in text for text in texts)
         cells = [[part.strip() for part in text.split(split) if part.strip()] for text in texts]
     if nothing is not None:
@@ -142,20 +143,47 @@ def _sets(
 
 def _lists(file: str, texts: list[str]) -> list[list[str]] | None:
     """Return cells that are lists of JSON as lists of names; None if one is not."""
-    if not all(text.startswith("[") and text.endswith("]") for text in texts):
+    found = list[list[Any]]()
+    for text in texts:
+        mine = _list(text)
+        if mine is None:
+            return None
+        found.append(mine)
+    return [[_trimmed(file, row, one) for one in mine] for row, mine in enumerate(found, 1)]
+
+
+def _refuse_lists(file: str, texts: list[str]) -> None:
+    """Raise TableError where a cell is a list, empty or of texts, among cells that are none."""
+    for row, text in enumerate(texts, 1):
+        mine = _list(text)
+        if mine is not None and (not mine or any(isinstance(one, str) for one in mine)):
+            raise TableError(
+                f"{file}, row {row}: the labels are a list here, and in other rows a text; write lists in "
+                "all rows, or texts"
+            )
+
+
+def _list(text: str) -> list[Any] | None:
+    """Return a cell that is a list of JSON; None if it is none."""
+    if not (text.startswith("[") and text.endswith("]")):
         return None
     try:
-        found = [json.loads(text) for text in texts]
-    except ValueError:
+        found: list[Any] = json.loads(text)
+    except (ValueError, RecursionError):
         return None
-    return [[_trimmed(file, row, one) for one in mine] for row, mine in enumerate(found, 1)]
+    return found
 
 
 def _trimmed(file: str, number: int, name: Any) -> str:
     """Return a class's name without white space around it; raise TableError if nothing is left."""
-    text = "" if name is None else str(name).strip()
-    if not text:
+    text = text_of_value(name)
+    if text is None:
+        raise TableError(
+            f"{file}, row {number}: a class in the list must be a text or a number, got {json.dumps(name)}; "
+            "name it"
+        )
+    if not text.strip():
         raise TableError(
             f"{file}, row {number}: a class in the list is blank; name it or leave it out"
         )
-    return text
+    return text.strip()

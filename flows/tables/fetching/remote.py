@@ -15,19 +15,21 @@ from pathlib import Path
 import duckdb
 
 from flows.settings import LAKES, SCHEMES, address_of
-from flows.tables.refusals import OF_FILE_ALONE, TableError, literal
+from flows.tables.refusals import OF_FILE_ALONE, TableError, literal, quote, text_of_json
 from flows.tables.text_table import connected
 
 __all__ = ["fetch_address"]
 
+TEXT = "all_varchar=true, header=true, quote='\"', escape='\"'"
+RECORDS = "maximum_depth=1, sample_size=-1"  # values of JSON, of which DuckDB makes no dates and no numbers
 READERS = {  # by the end of the address; cells are text, as of files
     ".parquet": f"read_parquet({{0}}, {OF_FILE_ALONE})",
-    ".csv": f"read_csv({{0}}, all_varchar=true, {OF_FILE_ALONE})",
-    ".csv.gz": f"read_csv({{0}}, all_varchar=true, {OF_FILE_ALONE})",
-    ".tsv": f"read_csv({{0}}, all_varchar=true, delim='\t', {OF_FILE_ALONE})",
-    ".jsonl": f"read_json({{0}}, {OF_FILE_ALONE})",
-    ".ndjson": f"read_json({{0}}, {OF_FILE_ALONE})",
-    ".json": f"read_json({{0}}, {OF_FILE_ALONE})",
+    ".csv": f"read_csv({{0}}, {TEXT}, {OF_FILE_ALONE})",
+    ".csv.gz": f"read_csv({{0}}, {TEXT}, {OF_FILE_ALONE})",
+    ".tsv": f"read_csv({{0}}, {TEXT}, delim='\t', {OF_FILE_ALONE})",
+    ".jsonl": f"read_json({{0}}, {RECORDS}, {OF_FILE_ALONE})",
+    ".ndjson": f"read_json({{0}}, {RECORDS}, {OF_FILE_ALONE})",
+    ".json": f"read_json({{0}}, {RECORDS}, {OF_FILE_ALONE})",
 }
 LAKE_READERS = {"delta": "delta_scan({0})", "iceberg": "iceberg_scan({0})"}
 KEYS = {  # of S3, by the environment variable that other tools read
@@ -40,7 +42,7 @@ KEYS = {  # of S3, by the environment variable that other tools read
 
 
 def fetch_address(path: Path, output: Path) -> None:
-    """Write the table at an address to a Parquet file, with the types that it has there.
+    """Write the table at an address to a Parquet file, with the types that it has there; JSON as text.
 
     Parameters
     ----------
@@ -72,10 +74,19 @@ def fetch_address(path: Path, output: Path) -> None:
                 _load(connection, extension, address)
         try:
             _give_keys(connection, plain)
-            rows = f"SELECT * FROM {reader.format(literal(plain))}"
+            rows = _cells(connection, reader.format(literal(plain)))
             connection.execute(f"COPY ({rows}) TO {literal(str(output))} (FORMAT parquet)")
         except duckdb.Error as error:
             raise TableError(f"{address} cannot be read: {_reason(error)}") from None
+
+
+def _cells(connection: duckdb.DuckDBPyConnection, rows: str) -> str:
+    """Return SQL of a table's cells; values of records are texts, as those of a file of them."""
+    if RECORDS not in rows:
+        return f"SELECT * FROM {rows}"
+    found = connection.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()
+    texts = [f"{text_of_json(quote(name))} AS {quote(name)}" for name, *_ in found]
+    return f"SELECT {', '.join(texts)} FROM {rows}"
 
 
 def _reader(address: str, lake: str, plain: str) -> str:

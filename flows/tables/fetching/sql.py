@@ -21,7 +21,7 @@ from sqlalchemy import NullPool, create_engine
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from flows.settings import SettingsError
-from flows.tables.refusals import TableError
+from flows.tables.refusals import TableError, text_of_float
 
 __all__ = ["fetch", "is_ordered"]
 
@@ -121,9 +121,15 @@ def _write(query: Path, names: Sequence[str], batches: Any, output: Path) -> Non
 
 
 def _cell(query: Path, name: str, row: int, value: Any) -> str | None:
-    """Return a cell as text; null stays null."""
+    """Return a cell as text, as Parquet's is read: 7.0 is 7, true a small word; null and NaN are null."""
     if value is None or isinstance(value, str):
         return value
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float | Decimal) and value != value:
+        return None
+    if isinstance(value, float):
+        return text_of_float(value)
     if isinstance(value, CELLS):
         return str(value)
     raise TableError(

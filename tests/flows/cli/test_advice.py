@@ -10,9 +10,11 @@ import shlex
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from flows.cli import app
@@ -128,6 +130,18 @@ def test_rows_of_a_class_that_means_nothing_are_found_by_the_command_that_is_nam
     assert re.search(r"\b17\b[^\n]*n/a", found.stdout)  # its row
 
 
+def test_a_truth_among_the_labels_is_read_by_the_options_that_are_named(folder: Path) -> None:
+    """The column's name was not quoted, and the first word of it taken for the name."""
+    rows = [f"{row},{row[-1]}" for row in ROWS if row.startswith("w0")]
+    write("labels.csv", "worker,task,label,Gold Label", rows + [f"{row}," for row in ROWS[4:]])
+    told = invoke("init", "labels.csv")
+    advice = re.search(r"(--gold LABELS --gold-column .+) reads it", told.stdout)
+    assert advice is not None
+    words = shlex.split(advice[1].replace("LABELS", "labels.csv"))
+    again = invoke("init", "labels.csv", *words, "--force")
+    assert (again.exit_code, "4 gold tasks" in again.stdout) == (0, True), again.stderr
+
+
 @pytest.mark.parametrize("command", ["workers", "aggregate", "init"])
 def test_repeats_are_kept_by_the_option_that_is_named(folder: Path, command: str) -> None:
     write("labels.csv", "worker,task,label", [*ROWS, ROWS[0]])
@@ -152,6 +166,64 @@ def test_a_wide_table_is_read_by_the_option_that_is_named(folder: Path) -> None:
     refused = invoke("aggregate", "labels.csv")
     assert (refused.exit_code, "--wide (wide = true) reads it so" in refused.stderr) == (2, True)
     assert invoke("aggregate", "labels.csv", "--wide").exit_code == 0
+
+
+def options_of(command: str) -> set[str]:
+    """The options that a command takes."""
+    found: Any = get_command(app)
+    for word in command.split():
+        found = found.commands[word]
+    return {name for one in found.params for name in one.opts}
+
+
+@pytest.mark.parametrize(
+    ("command", "header"),
+    [
+        ("multilabel", "worker,task,label"), ("rank", "worker,left,right,winner"),
+        ("gate", "example,split,score"), ("workers", "worker,task,label"),
+    ],
+)  # fmt: skip
+def test_an_option_that_is_named_for_a_table_is_one_of_the_command(
+    folder: Path, command: str, header: str
+) -> None:
+    """What reads a wide table is no option of `multilabel`, nor --map of `rank` and `gate`."""
+    write("wide.csv", "task,ann,ben", ["1,a,b", "2,b,b", "3,a,a"])
+    refused = invoke(command, "wide.csv")
+    assert refused.exit_code == 2
+    rows = ["ann,x,y,x", "ben,y,x,x"] if command == "rank" else ["ann,x,a", "ben,y,b", "ann,y,a"]
+    if command == "gate":
+        rows = [f"e{n},{split},0.5" for n in range(40) for split in ("development", "holdout")]
+    write("odd.csv", header.replace(",", ";"), [row.replace(",", ";") for row in rows])
+    told = invoke(command, "odd.csv")
+    assert "odd.csv was read separated by ';'; to override this: --sep" in told.stdout, told.stderr
+    named = set(re.findall(r"--[a-z-]+", refused.stderr + told.stdout.splitlines()[0]))
+    assert named <= options_of(command)
+
+
+def test_how_the_tables_of_settings_are_read_is_overridden_there(folder: Path) -> None:
+    settings = write_small_campaign(folder)
+    labels = (folder / "labels.csv").read_text(encoding="utf-8")
+    (folder / "labels.csv").write_text(labels.replace(",", ";"), encoding="utf-8")
+    told = invoke("plan", "gold", str(settings))
+    assert "labels.csv was read separated by ';'; to override this: [input]\n" in told.stdout
+
+
+@pytest.mark.parametrize("sign", [",", ";", "\t"])
+def test_a_wide_export_is_imported_again_by_the_command_that_init_names(
+    folder: Path, sign: str
+) -> None:
+    """The command lacked --wide and --sep."""
+    rows = [row.replace(",", sign) for row in ("1,a,b", "2,b,b", "3,a,a")]
+    write("wide.csv", f"task{sign}ann{sign}ben", rows)
+    how = ("--format", "table", "--wide", *(("--sep", sign) if sign != "," else ()))
+    told = invoke("init", "wide.csv", *how)
+    assert told.exit_code == 0, told.stderr
+    advice = re.search(r"for a newer export: crowdassay (import .+)$", told.stdout, re.MULTILINE)
+    assert advice is not None
+    first = Path("wide.labels.csv").read_bytes()
+    Path("wide.labels.csv").write_bytes(b"")
+    assert invoke(*shlex.split(advice[1])).exit_code == 0
+    assert Path("wide.labels.csv").read_bytes() == first
 
 
 def test_a_budget_is_raised_and_then_said_in_the_settings(folder: Path) -> None:

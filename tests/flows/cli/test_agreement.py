@@ -161,3 +161,11 @@ def test_where_pairs_are_too_many_to_be_listed_the_rest_is_printed(
     assert found["Light's kappa", "pairs of workers"]["value"] == ""
     assert found["nominal alpha", "all labels"]["value"] != ""
     assert not any(measure == "Cohen's kappa" for measure, _ in found)
+
+
+def test_groups_of_other_tasks_are_refused(columns: tuple) -> None:
+    """They had a row each without a value, as of groups that are too small."""
+    Path("others.csv").write_text("task,group\nT00,odd\nT01,even\n", encoding="utf-8")
+    told = invoke("labels.csv", "--tasks", "others.csv")
+    assert (told.exit_code, told.stdout) == (2, "")
+    assert "--tasks others.csv has none of the labelled tasks; are they named alike?" in told.stderr

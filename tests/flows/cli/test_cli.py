@@ -7,6 +7,7 @@ import csv
 import json
 import os
 import platform
+import shlex
 import shutil
 import sqlite3
 from pathlib import Path
@@ -464,6 +465,8 @@ def test_a_report_built_again_calls_workers_as_its_run_did(finished: Path, tmp_p
     assert invoke("report", str(named), "--worker", "w00").exit_code == 0
     (page,) = named.glob("worker-*.html")
     assert b"w00" in page.read_bytes()
+    assert invoke("report", str(named), "--no-show-worker-ids").exit_code == 0
+    assert b"w00" not in (named / "report.html").read_bytes()
 
 
 @pytest.mark.parametrize("lacking", ["robustness.json", "alpha_kept", "hard_penalty"])
@@ -515,6 +518,17 @@ def test_the_demo_runs_on_a_copy_and_keeps_edited_settings(tmp_path: Path) -> No
     assert "12 of 120 workers removed" in told.output
 
 
+def test_the_demo_spends_no_other_campaigns_budget(tmp_path: Path) -> None:
+    """It ran whatever settings lay in its folder, again and again, and paid from their budget."""
+    settings = write_small_campaign(tmp_path / "my campaign")
+    before = sorted(path.name for path in settings.parent.iterdir())
+    told = invoke("demo", "--folder", str(settings.parent), "--no-prefect")
+    assert (told.exit_code, "where 'small' lies: name a new folder or" in told.stderr) == (2, True)
+    assert sorted(path.name for path in settings.parent.iterdir()) == before
+    words = shlex.split(told.stderr.partition("by crowdassay ")[2])
+    assert invoke(*words, "--no-prefect").exit_code == 0
+
+
 def test_a_crowd_of_any_size_and_strategies_can_be_simulated(tmp_path: Path) -> None:
     sizes = ("--tasks", "60", "--workers", "8", "--labels-per-task", "3", "--classes", "4")
     kinds = ("--strategy", "sybils=2", "--strategy", "random=1")
@@ -554,7 +568,7 @@ def test_a_crowd_that_grades_can_be_simulated_and_its_settings_say_so(tmp_path: 
         (("--tasks", "60", "--classes", "4", "--several", "2", "--ordered"), "one class a task"),
         (("--tasks", "60", "--strategy", "clones=2"), "adversaries must be of"),
         (("--tasks", "60", "--strategy", "sybils"), "strategy must be a name and a number"),
-        (("--tasks", "60", "--workers", "3"), "labels_per_task must be in"),
+        (("--tasks", "60", "--workers", "3"), "--labels-per-task must be in"),
         (("--strategy", "sybils=2"), "--strategy is for a crowd: give its size as --tasks"),
     ],
 )

@@ -197,7 +197,8 @@ def test_columns_of_other_names_are_found_and_said(
     Path("ratings.csv").write_text("\n".join(["Annotator,Item,Answer", *rows]) + "\n", "utf-8")
     told = CliRunner().invoke(app, ["init", "ratings.csv"])
     assert told.exit_code == 0, told.stderr
-    assert "read with Annotator as worker, Item as task, Answer as label; --sep," in told.stdout
+    said = "read with Annotator as worker, Item as task, Answer as label; to override this: --sep,"
+    assert said in told.stdout
     written = Path("settings.toml").read_text(encoding="utf-8")
     assert 'columns = ["worker=Annotator", "task=Item", "label=Answer"]' in written
     assert "loss = " in written

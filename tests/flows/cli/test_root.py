@@ -24,7 +24,7 @@ from flows.cli.root import console, mistakes, show_rows
 from flows.pipeline import run_pipeline
 from flows.settings import load_settings
 from flows.spending import open_account
-from flows.terminal import print_rows
+from flows.terminal import print_rows, progress
 from tests.flows.campaign import write_small_campaign
 
 
@@ -58,7 +58,6 @@ def test_a_name_that_no_file_can_have_is_a_sentence() -> None:
     assert "File name too long" in told.stderr
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 @pytest.mark.parametrize(
     ("command", "told"),
     [
@@ -95,6 +94,14 @@ def test_a_name_that_no_file_can_have_is_a_sentence() -> None:
         ("simulate x.g --output x --workers 9", "--workers is for a crowd without a script; leave"),
         ("init x.csv --question mood", "--question is of an export with several, got 'mood' for"),
         ("rank x.csv --publish x --guard-formulas", "--guard-formulas needs --output, which says"),
+        (
+            "rank x.csv --output y.parquet --guard-formulas",
+            "--guard-formulas is for .csv and .tsv; write one, or leave it out",
+        ),
+        (
+            "import x.csv --format table --output y.jsonl --guard-formulas",
+            "--guard-formulas is for .csv and .tsv",
+        ),
         ("rank x.csv --force", "--force needs --output or --publish, which says what to write"),
         (
             "audit public_folder --epsilon 0.5",
@@ -109,6 +116,11 @@ def test_a_name_that_no_file_can_have_is_a_sentence() -> None:
             "import - --format lm-eval --output x.csv",
             "names the model by the folder of its file, got -",
         ),
+        (
+            "import x.csv --format table --keep-rejected --output y.csv",
+            "--keep-rejected is for --format appen, mturk, toloka, whose exports say what was rejected, got "
+            "table; leave it out",
+        ),
     ],
 )
 def test_an_option_that_would_be_dropped_is_refused_in_one_sentence(
@@ -121,12 +133,63 @@ def test_an_option_that_would_be_dropped_is_refused_in_one_sentence(
     assert len(found.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    "command", ["multilabel x.csv", "import x.csv --format jsonl --several --output y.csv"]
+)
+def test_a_word_for_nothing_is_not_empty(command: str) -> None:
+    told = CliRunner().invoke(app, [*command.split(), "--nothing", ""])
+    assert (told.exit_code, "--nothing must be a word" in told.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("state", "told"), [("~/state", "without ~"), ("s3://crowd/state", "not an address")]
+)
+@pytest.mark.parametrize(
+    "command", ["gate x.csv", "rank x.csv --publish pub", "multilabel x.csv --publish pub"]
+)
+def test_a_state_folder_is_where_its_path_says(command: str, state: str, told: str) -> None:
+    """A shell leaves ~ in --state=~/state as it is, and a new ledger was begun in a folder called ~."""
+    found = CliRunner().invoke(app, [*command.split(), f"--state={state}"])
+    assert (found.exit_code, told in found.stderr) == (2, True)
+    assert "--state must be a" in found.stderr
+    assert not Path("~").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ("--several 5 --classes 3", "--several must be from 1 to 3 classes, got --several=5"),
+        ("--workers 1", "--labels-per-task must be in [1, --workers=1], got --labels-per-task=5"),
+        ("--several 2 --strategy sybils=2", "--strategy must be among honest, careless,"),
+    ],
+)
+def test_a_crowd_that_cannot_be_is_told_by_the_options_that_were_given(
+    tmp_path: Path, options: str, told: str
+) -> None:
+    words = ["simulate", "--tasks", "10", "--output", str(tmp_path / "x"), *options.split()]
+    found = CliRunner().invoke(app, words)
+    assert (found.exit_code, told in found.stderr) == (2, True), found.stderr
+
+
+def test_campaigns_that_take_long_to_simulate_are_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The default ones take more than five seconds, in which nothing was said."""
+    monkeypatch.setattr(progress, "FIRST_WORD", 0.01)
+    few = ["power", "--tasks", "60", "--workers", "20", "--most", "5", "--campaigns", "4", "--json"]
+    told = CliRunner().invoke(app, few)
+    assert "campaigns simulated … " in told.stderr
+    assert json.loads(told.stdout)["tasks"] == 60
+    assert CliRunner().invoke(app, [*few, "--quiet"]).stderr == ""
+
+
 def test_init_offers_no_standard_input_as_it_takes_none() -> None:
     told = CliRunner().invoke(app, ["init", "--help"], env={"COLUMNS": "200"}).stdout
     assert "a file, a folder, a pattern" in told
     assert "or -" not in told
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 def test_output_that_cannot_be_written_is_a_sentence() -> None:
     command = [sys.executable, "-m", "flows.cli", "--version"]
     with Path("/dev/full").open("w") as full:
@@ -268,7 +331,7 @@ def test_no_width_breaks_a_word(width: int) -> None:
     )
 
 
-@pytest.mark.parametrize("columns", ["60", "200"])
+@pytest.mark.parametrize("columns", ["40", "60", "200"])
 def test_a_run_says_the_same_at_any_width(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: str
 ) -> None:
@@ -383,6 +446,15 @@ def test_closed_streams_change_no_exit_code(argument: str, code: int) -> None:
     command = ["sh", "-c", '"$@" >&- 2>&-', "sh", sys.executable, "-m", "flows.cli", argument]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
     assert subprocess.run(command, env=environment).returncode == code
+
+
+@pytest.mark.parametrize(("command", "code"), [("check -", 2), ("watch - --once", 0)])
+def test_a_closed_input_is_an_empty_one(command: str, code: int) -> None:
+    words = ["sh", "-c", '"$@" <&-', "sh", sys.executable, "-m", "flows.cli", *command.split()]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+    told = subprocess.run(words, env=environment, capture_output=True, text=True)
+    assert (told.returncode, "Traceback" in told.stderr) == (code, False)
+    assert ("is empty; it needs a header" in told.stderr) == bool(code)
 
 
 def test_a_run_whose_reader_has_gone_is_finished(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -189,7 +190,8 @@ def test_no_other_cell_of_the_export_is_in_the_output(
 ) -> None:
     assert "canary" in (EXPORTS / export).read_text(encoding="utf-8")
     output = tmp_path / f"labels{suffix}"
-    told = invoke(EXPORTS / export, form, output, "--question", question, "--keep-rejected")
+    keep = ["--keep-rejected"] * (form in ("appen", "mturk", "toloka"))  # refused for others
+    told = invoke(EXPORTS / export, form, output, "--question", question, *keep)
     assert told.exit_code == 0
     if suffix == ".parquet":
         written = str(pq.read_table(output).to_pydict())
@@ -686,3 +688,50 @@ def test_judges_are_of_the_kind_model(tmp_path: Path, form: str) -> None:
     assert header == "worker,task,label,kind"
     assert all(row.endswith(",model") for row in rows)
     assert "canary" not in output.read_text()
+
+
+@pytest.mark.parametrize("missing", [None, math.nan])
+def test_numbers_that_became_doubles_keep_the_names_of_whole_ones(
+    tmp_path: Path, missing: float | None
+) -> None:
+    """As pandas writes a column once a cell is missing; Polars writes a missing one as NaN, no label."""
+    path = tmp_path / "t.parquet"
+    answer = pa.array([3.0, 4.5, missing], pa.float64(), from_pandas=False)
+    pq.write_table(
+        pa.table({"annotator": [7.0, 8.0, 9.0], "item": [1.0] * 3, "rating": answer}), path
+    )
+    found = import_labels(path, "table")
+    assert rows_of(found) == [("7", "1", "3", None), ("8", "1", "4.5", None)]
+    assert found.dropped == {SKIPPED: 1}
+
+
+def test_a_whole_number_has_one_name_in_all_records(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text(
+        '{"worker": 7.0, "task": 1, "label": 1.0}\n{"worker": 7, "task": 2, "label": 1}\n'
+        '{"worker": 9007199254740993, "task": -0.0, "label": 1e300}\n'
+    )
+    rows = [
+        ("7", "1", "1", None),
+        ("7", "2", "1", None),
+        ("9007199254740993", "-0.0", "1e+300", None),
+    ]
+    assert rows_of(import_labels(path, "jsonl")) == rows
+
+
+def test_a_comma_in_a_name_is_no_decimal_and_one_in_seconds_is(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("annotator;item;answer;seconds\na;1.234,5;4,5;2,5\nb;1234,5;5,0;1.000,5\n")
+    rows = [("a", "1.234,5", "4,5", 2.5), ("b", "1234,5", "5,0", 1000.5)]
+    assert rows_of(import_labels(path, "table")) == rows
+
+
+def test_several_answers_in_a_form_are_refused(tmp_path: Path) -> None:
+    """None of them is taken for all."""
+    header = "HITId,WorkerId,AssignmentStatus,WorkTimeInSeconds,Answer.taskAnswers"
+    path = tmp_path / "batch.csv"
+    form = '"[{""mood"": ""good""}, {""mood"": ""bad""}]"'
+    path.write_text(f"{header}\nh1,ann,Approved,3,{form}\n")
+    told = r"row 1, column Answer\.taskAnswers: must hold one JSON object"
+    with pytest.raises(TableError, match=told):
+        import_labels(path, "mturk")

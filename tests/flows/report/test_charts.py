@@ -70,3 +70,49 @@ def test_the_marks_of_an_axis_say_where_they_stand() -> None:
     assert steps == pytest.approx(np.full(len(steps), steps[0]))
     shown = [charts._percent(share) for share in (0.0, -0.0, 0.825, 0.1 + 0.2, 1.0)]
     assert shown == ["0%", "0%", "82.5%", "30%", "100%"]
+
+
+def shares(names: list[str], n_classes: int) -> list[dict[str, Any]]:
+    cell = {"share": 0.2, "low": 0.1, "high": 0.3}
+    return [{"group": name, "cells": [cell] * n_classes} for name in names]
+
+
+def texts_of(svg: str) -> list[str]:
+    return re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+
+
+@pytest.mark.parametrize("classes", [["_none", "cat", "_"], ["_a", "_b"]])
+def test_a_class_whose_name_begins_with_an_underscore_is_in_the_legend(classes: list[str]) -> None:
+    """Matplotlib leaves such a label out, as if the mark had none."""
+    groups = shares(["_private", "open"], len(classes))
+    svg = charts.interval_rows(groups, classes, share="share", name="n", label="l")
+    assert {*classes, "_private", "open"} <= set(texts_of(svg))
+
+
+def test_long_names_that_begin_alike_stay_different() -> None:
+    about = "complaint about delivery of "
+    ends = [f"{about}goods", f"{about}mail", "short"]
+    alike = [f"{about}{'x' * 30}{end}{'y' * 30}" for end in "ab"]  # differ in the middle alone
+    groups = shares([*ends, *alike], 2)
+    svg = charts.interval_rows(groups, ends[:2], share="share", name="n", label="l")
+    found = [text for text in texts_of(svg) if not text.endswith("%")]
+    assert len(found) == 7
+    assert len(set(found)) == 7 - 2  # two are both groups and classes
+    assert max(map(len, found)) <= charts.LONGEST_NAME
+    assert "complai…ivery of goods" in found
+    points = charts.pattern_points(ends, [0.1] * 3, None, name="n", label="l")
+    assert {"complai…ivery of goods", "complai…livery of mail"} <= set(texts_of(points))
+
+
+@pytest.mark.parametrize(("length", "columns"), [(5, 4), (12, 2), (22, 1)])
+def test_a_legend_has_as_many_columns_as_the_chart_is_wide(length: int, columns: int) -> None:
+    """What stands beyond the chart is cut off on a narrow screen."""
+    classes = [f"{code}{'m' * (length - 1)}" for code in range(4)]
+    svg = charts.interval_rows(shares(["g"], 4), classes, share="share", name="n", label="l")
+    across = [
+        float(x)
+        for x, text in re.findall(r'<text[^>]* x="([\d.]+)"[^>]*>([^<]*)</text>', svg)
+        if text in classes
+    ]
+    assert len(across) == 4
+    assert len(set(across)) == columns

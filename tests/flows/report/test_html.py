@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from jinja2 import Environment
 
-from flows.report import html, render_public, write_reports
+from flows.report import html, render_public, render_report, write_reports
 from quality.parallel import KernelFolders
 from tests.flows.report.report_folder import edit, write_folder
 
@@ -79,3 +80,37 @@ def test_a_price_has_a_factor_however_large(epsilon: float, factor: str) -> None
     """The reports of a run that had paid were refused by decimals' Overflow."""
     shown = html._factor(epsilon)
     assert shown == factor
+
+
+def words(jinja: Environment, source: str, **named: object) -> str:
+    """What a template shows that has the pages' parts and filters."""
+    return jinja.from_string(f'{{% import "parts.html.j2" as parts %}}{source}').render(**named)
+
+
+def test_answers_are_told_in_words() -> None:
+    jinja, shown = html._environment(), "{{ parts.given(answers) }}"
+    assert words(jinja, shown, answers=[(1200, "x"), (1, None)]) == "1,200\u00a0×\u00a0x, 1 other"
+    assert words(jinja, shown, answers=[(3, "a<b"), (2, None)]).endswith("a&lt;b, 2 others")
+    assert words(jinja, shown, answers=[]) == "—"
+
+
+@pytest.mark.parametrize("name", ["עברית", "صنف 3", "a\u202egnp.exe"])
+def test_a_name_written_from_right_to_left_turns_no_number_beside_it(name: str) -> None:
+    """2 × עברית, 3 × cat would be drawn as 3 × עברית, 2 × cat."""
+    jinja = html._environment()
+    given = words(jinja, "{{ parts.given(answers) }}", answers=[(2, name), (3, "cat")])
+    assert given == f"2\u00a0×\u00a0<bdi>{name}</bdi>, 3\u00a0×\u00a0cat"
+    listed = words(jinja, '{{ names|map("apart")|join(", ") }}', names=["<i>", name, "漢字"])
+    assert listed == f"&lt;i&gt;, <bdi>{name}</bdi>, 漢字"
+    assert words(jinja, "{{ name|apart }}", name=f"<b>{name}") == f"<bdi>&lt;b&gt;{name}</bdi>"
+
+
+def test_names_from_right_to_left_stand_apart_on_both_pages(tmp_path: Path) -> None:
+    classes = ("שלילי", "ניטרלי", "חיובי")
+    write_folder(tmp_path, classes=classes, group_name="مجموعة {:02d}", worker_name="عامل {:04d}")
+    public, report = render_public(tmp_path), render_report(tmp_path, show_worker_ids=True)
+    every = ", ".join(f"<bdi>{name}</bdi>" for name in classes)
+    assert f"one of 3 classes: {every}. Their" in public
+    assert f"“<bdi>مجموعة 01</bdi>, <bdi>{classes[0]}</bdi>: <span" in public
+    assert f"classes {every}. This page" in report
+    assert re.search(r"Lowest reputation first: <bdi>عامل \d{4}</bdi> \(", report)

@@ -493,18 +493,17 @@ def test_a_large_crowd_is_added_up_by_agreement(tmp_path: Path) -> None:
         assert len(inside) == row["n"]
 
 
-def test_answers_are_told_in_words_the_commonest_first() -> None:
+def test_answers_are_told_the_commonest_first() -> None:
     counts = [[1, 0, 3], [0, 0, 0]]
     tasks = pa.table({"task": ["a", "b"], "counts": pa.array(counts, pa.list_(pa.int32()))})
     assert [row["given"] for row in task_rows(tasks, ["x", "y", "z"], {})] == [
-        "3\u00a0×\u00a0z, 1\u00a0×\u00a0x",
-        "",
+        [(3, "z"), (1, "x")],
+        [],
     ]
     many = pa.table({"task": ["c"], "counts": pa.array([[1, 2, 3, 4, 5, 6]], pa.list_(pa.int32()))})
-    assert (
-        task_rows(many, list("abcdef"), {})[0]["given"].replace("\u00a0", " ")
-        == "6 × f, 5 × e, 4 × d, 3 × c, 3 others"
-    )
+    assert task_rows(many, list("abcdef"), {})[0]["given"] == [
+        (6, "f"), (5, "e"), (4, "d"), (3, "c"), (3, None),
+    ]  # fmt: skip
 
 
 def test_a_folder_without_a_trend_has_no_such_section(tmp_path: Path) -> None:

@@ -224,6 +224,24 @@ def test_a_cell_that_a_spreadsheet_would_run_is_saved_as_text(
     assert '"\'=cmd(""x"")"' in (tmp_path / "workers.csv").read_text(encoding="utf-8")
 
 
+def test_a_number_below_zero_is_saved_with_the_minus_that_programs_read(
+    page: Page, folders: dict[str, Path], tmp_path: Path
+) -> None:
+    """The page's own is a sign of its own, and a spreadsheet takes the cell for text."""
+    show(page, folders["whole"], "report")
+    page.evaluate(
+        """() => {
+          const cells = document.querySelector('#workers table.sortable tbody').rows[0].cells;
+          ['w −5', '−0.53', '−12.5%'].forEach((text, at) => (cells[at + 3].textContent = text));
+        }"""
+    )
+    with page.expect_download() as waiting:
+        page.locator("#workers .tools button").last.click()
+    waiting.value.save_as(tmp_path / "workers.csv")
+    with (tmp_path / "workers.csv").open(encoding="utf-8-sig", newline="") as file:
+        assert list(csv.reader(file))[1][3:6] == ["w −5", "-0.53", "-12.5%"]
+
+
 def test_the_conclusions_are_the_first_page_of_print_alone(
     page: Page, folders: dict[str, Path]
 ) -> None:

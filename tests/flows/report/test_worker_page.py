@@ -98,6 +98,20 @@ def test_earlier_runs_of_the_campaign_stand_beside_it(folder: Path, tmp_path: Pa
     assert len(worker_facts(first, "w03")["runs"]) == 1
 
 
+def test_a_run_that_has_not_ended_is_none_and_the_others_come_by_their_start(
+    folder: Path, tmp_path: Path
+) -> None:
+    """Whatever their folders are called; that of a run that was killed came first."""
+    days = {".partial-3": 1, "z": 2, "a": 3, "m": 4}
+    for name, day in days.items():
+        run = shutil.copytree(folder, tmp_path / "runs" / name)
+        manifest = json.loads((run / "manifest.json").read_text())
+        manifest["started"] = f"2026-01-0{day}T00:00:00"
+        (run / "manifest.json").write_text(json.dumps(manifest))
+    started = [row["started"] for row in worker_facts(tmp_path / "runs" / "m", "w03")["runs"]]
+    assert started == [f"2026-01-0{day}T00:00:00" for day in (2, 3, 4)]
+
+
 def test_the_command_writes_the_page_under_the_pseudonym(folder: Path) -> None:
     called = pseudonyms([f"w{code:02d}" for code in range(15)])["w00"]
     for name in ("w00", called):

@@ -375,6 +375,22 @@ def test_a_disk_that_is_full_does_not_hide_why_a_run_stopped(
         run_pipeline(bare(tmp_path), step=stops_at("aggregate", ZeroDivisionError()))
 
 
+@pytest.mark.parametrize("stopped", [OutputError("no space is left"), KeyboardInterrupt()])
+def test_a_run_that_cannot_begin_leaves_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stopped: BaseException
+) -> None:
+    """Without a manifest no prune would find it, and a schedule on a full disk would leave one a run."""
+
+    def full(*_: object) -> None:
+        raise stopped
+
+    settings = bare(tmp_path)
+    monkeypatch.setattr("flows.run.store.write_whole", full)
+    with pytest.raises(type(stopped)):
+        run_pipeline(settings)
+    assert list(settings.runs.iterdir()) == []
+
+
 def test_a_run_that_the_budget_does_not_cover_goes_on_once_it_is_larger(tmp_path: Path) -> None:
     """From its last whole stage, and its manifest then says the larger budget."""
     path = write_small_campaign(tmp_path)

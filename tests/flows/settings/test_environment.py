@@ -125,6 +125,33 @@ def test_a_fault_of_the_file_is_not_laid_to_the_environment(
         load_settings(write(tmp_path, MINIMAL + "[privacy]\nepsilon = -1.0\n"))
 
 
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (MINIMAL.replace('["a", "b"]', '["a"]'), "classes must name two or more, got 1"),
+        (MINIMAL + "sheat = 1\n", "unknown key 'input.sheat'; did you mean 'sheet'?"),
+        (MINIMAL + "[consensus]\nuse_gold = true\n", "consensus.use_gold needs input.gold"),
+    ],
+)
+def test_a_fault_of_several_keys_or_an_unknown_one_is_not_laid_to_it_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, sentence: str
+) -> None:
+    """Every variable that was set was named; and of two faults the place of the other was."""
+    monkeypatch.setenv("CROWDASSAY__FILTER__FRACTION", "2" if "sheat" in text else "0.2")
+    with pytest.raises(SettingsError) as caught:
+        load_settings(write(tmp_path, text))
+    assert str(caught.value).endswith(sentence)
+
+
+def test_a_fault_of_several_keys_names_the_variables_that_set_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CROWDASSAY__CONSENSUS__USE_GOLD", "true")
+    monkeypatch.setenv("CROWDASSAY__SEED", "3")
+    with pytest.raises(SettingsError, match="environment: CROWDASSAY__CONSENSUS__USE_GOLD$"):
+        load_settings(write(tmp_path))
+
+
 def test_the_manifest_records_what_the_environment_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

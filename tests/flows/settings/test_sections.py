@@ -108,6 +108,16 @@ def load(folder: Path, text: str) -> None:
             MINIMAL + "[privacy]\nepsilon = 1\n",
             "privacy.epsilon: input should not be true or false, got True",
         ),
+        (
+            LEARNS + "regularization = [true, 0.5]\n",
+            LEARNS + "regularization = [1.0, 0.5]\n",
+            "model.regularization: input should not be true or false, got [True, 0.5]",
+        ),
+        (
+            MINIMAL + TASKS + '[topics]\ntext = "words"\nlevels = [true]\n',
+            MINIMAL + TASKS + '[topics]\ntext = "words"\nlevels = [1]\n',
+            "topics.levels: input should not be true or false, got [True]",
+        ),
     ],
 )
 def test_an_impossible_combination_is_refused_and_the_mended_one_is_not(
@@ -197,3 +207,46 @@ def test_a_key_that_nothing_would_read_is_refused(
     assert sentence in str(caught.value)
     assert "\n" not in str(caught.value)
     load(tmp_path, mended)
+
+
+@pytest.mark.parametrize("key", ["runs", "state"])
+@pytest.mark.parametrize(
+    "address", ["s3://bucket/kept", "file:///srv/kept", "postgresql://ann:secret@host/kept"]
+)
+def test_runs_and_state_lie_in_folders_of_this_machine(
+    tmp_path: Path, key: str, address: str
+) -> None:
+    """A folder of the address's name was made under the working folder: elsewhere, another ledger."""
+    with pytest.raises(SettingsError, match=f"{key} must be a folder .* CROWDASSAY_LEDGER") as told:
+        load(tmp_path, f'{key} = "{address}"\n{MINIMAL}')
+    assert "secret" not in str(told.value)
+    load(tmp_path, f'{key} = "kept/of-s3"\n{MINIMAL}')
+
+
+@pytest.mark.parametrize("place", ["runs", "state", "input.labels", "input.gold", "input.tasks"])
+@pytest.mark.parametrize("path", ["~", "~/kept"])
+def test_a_path_does_not_begin_with_the_shells_home(tmp_path: Path, place: str, path: str) -> None:
+    """A folder called ~ was made beside the settings."""
+    *section, key = place.split(".")
+    given = f'["{path}"]' if key == "tasks" else f'"{path}"'
+    text = f"{MINIMAL}{key} = {given}\n" if section else f"{key} = {given}\n{MINIMAL}"
+    if key == "labels":
+        text = MINIMAL.replace('"labels.csv"', given)
+    with pytest.raises(SettingsError, match=f"{place}: must be a path without ~, .* write it out"):
+        load(tmp_path, text)
+    load(tmp_path, text.replace(path, "~kept"))
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [(MINIMAL + BUDGET + "level = ", "privacy.level"), (LEARNS + "[gate]\nconfidence = ", "gate.confidence")],
+)  # fmt: skip
+def test_a_confidence_is_one_that_bounds_can_be_given_at(
+    tmp_path: Path, text: str, key: str
+) -> None:
+    """Beyond, the bounds were refused after the holdout's answer was paid for."""
+    for number in ("1e-17", "0.9999999999", "0.0", "1.0", "nan"):
+        with pytest.raises(SettingsError, match=rf"{key}: input should be .* got {number}"):
+            load(tmp_path, text + number)
+    for number in ("1e-9", "0.999999999"):
+        load(tmp_path, text + number)

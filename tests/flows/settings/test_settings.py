@@ -100,7 +100,7 @@ def test_the_budget_names_its_unit(tmp_path: Path) -> None:
         ('name = "a/b"\n[input]\nlabels = "l"\n', "name: must be letters, digits, dots"),
         (
             'name = "a"\nclasses = "cat"\n[input]\nlabels = "l"\n',
-            'classes: must be a list, as in ["a", "b"], got',
+            'classes: must be a list, as in ["a", "b"] or [0.1, 1], got',
         ),
         (
             'name = "a"\n[input]\nlabels = 5\n',

@@ -138,7 +138,7 @@ def test_a_data_set_must_be_one_of_the_ledgers(tmp_path: Path) -> None:
     assert found["budget"]["epsilon"] == 2.0
 
 
-@pytest.mark.parametrize("epsilon", [0.7, 1.0, -1.0, math.nan, math.inf])
+@pytest.mark.parametrize("epsilon", [0.7, 1.0, -1.0, math.nan, math.inf, -math.inf])
 def test_a_budget_is_raised_and_nothing_else(tmp_path: Path, epsilon: float) -> None:
     toy_ledger(tmp_path)
     with pytest.raises(
@@ -149,6 +149,18 @@ def test_a_budget_is_raised_and_nothing_else(tmp_path: Path, epsilon: float) -> 
         read_statements(tmp_path, raise_to=2.0)
     (found,) = read_statements(tmp_path)
     assert found["budget"]["epsilon"] == 1.0
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.7, 1.1])
+def test_a_budgets_own_number_is_no_raise_of_it(tmp_path: Path, epsilon: float) -> None:
+    """0.1 is a double above one tenth, which is what the ledger reads."""
+    with open_state(tmp_path) as ledger:
+        ledger.open_budget("toy", unit=Unit.CONSENSUS_LABEL, epsilon=epsilon, delta=0.0, n=4)
+        with pytest.raises(LedgerError, match="must be finite, and above the budget"):
+            read_statements(tmp_path, dataset="toy", raise_to=epsilon)
+        assert len(ledger.statement("toy").budgets) == 1
+    (found,) = read_statements(tmp_path, dataset="toy", raise_to=math.nextafter(epsilon, 2.0))
+    assert found["budget"]["epsilon"] > epsilon
 
 
 def test_the_command_tells_delta_plans_and_what_was_not_drawn(tmp_path: Path) -> None:

@@ -68,6 +68,16 @@ def test_no_sound_mechanism_is_refuted(name: str) -> None:
     assert 0 < found["epsilon"] <= 1.0 + 2**-29  # a metric's sensitivity is rounded up to 2**-30
 
 
+@pytest.mark.parametrize(
+    "name", ["noisy_gradient_descent", "scored_noisy_descent", "noisy_moments"]
+)
+def test_a_delta_is_audited_as_it_was_given_or_refused(name: str) -> None:
+    given = KNOBS | {"delta": 0.04}
+    assert trial(name, draws=2, level=SURE, **given)["delta"] == 0.04
+    with pytest.raises(SettingsError, match=r"delta must be below 1/n, got delta=0\.4 with n="):
+        trial(name, draws=2, level=SURE, **(given | {"delta": 0.4}))
+
+
 @pytest.mark.parametrize("name", [*COUNTS, *AUDITED])
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.inf, math.nan])
 def test_a_claim_that_no_mechanism_can_make_is_a_mistake_of_the_command(

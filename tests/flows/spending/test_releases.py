@@ -450,6 +450,13 @@ def test_prices_too_small_to_draw_noise_for_are_a_mistake_of_the_settings() -> N
         training_of(ModelSettings(norm_bound=1.0), (1e-12, 1e-12), 5, 2)
 
 
+@pytest.mark.parametrize("method", ["auto", "noisy_descent"])
+def test_prices_too_large_for_a_delta_are_a_mistake_of_the_settings(method: Any) -> None:
+    model = ModelSettings(norm_bound=1.0, delta_train=1e-6, method=method)
+    with pytest.raises(SettingsError, match=r"\[model\]: epsilon must be > 0 and at most 100"):
+        training_of(model, (200.0, 0.3), 5, 2)
+
+
 def test_components_are_fewer_than_the_features(tmp_path: Path) -> None:
     for components, features in ((1, 2), (None, 1)):
         model = MODEL | {"components": components}

@@ -355,6 +355,7 @@ def test_every_cohort_is_counted_in_each_group_that_is_large_enough_over_all_of_
     tmp_path: Path,
 ) -> None:
     privacy = YEAR | {"min_group_size": 3, "planned_runs": 2}
+    planned_year(tmp_path, "nns", privacy=privacy | {"min_group_size": 2}, key="1")
     with pytest.raises(SettingsError, match="min_group_size must leave a group to publish, got 3"):
         planned_year(tmp_path, "nns", privacy=privacy, key="1")
     year = planned_year(tmp_path, "nnsnse", privacy=privacy, key="2")
@@ -369,6 +370,24 @@ def test_every_cohort_is_counted_in_each_group_that_is_large_enough_over_all_of_
     assert late.waiting == 2
     assert len(late.counts) == 2
     assert [query.publication.key for _, query in late.counts if query.publication] == ["1", "2"]
+
+
+def test_a_run_that_is_refused_uses_up_no_cohort(tmp_path: Path) -> None:
+    """Nights before the first group is large enough left a campaign of three cohorts none to publish."""
+    privacy = YEAR | {"min_group_size": 3, "planned_runs": 2}
+    for groups in ("ns", "nsns", "nsnsee"):
+        with pytest.raises(SettingsError, match="min_group_size must leave a group"):
+            planned_year(tmp_path, groups, privacy=privacy)
+    assert not list(tmp_path.rglob("cohorts-*"))
+    year = planned_year(tmp_path, "nsnseen", privacy=privacy)
+    assert (year.cohorts.keys, year.waiting) == (("run-1",), 0)
+
+
+def test_prices_that_buy_no_training_are_refused_before_a_cohort_is_used_up(tmp_path: Path) -> None:
+    privacy = YEAR | {"epsilon": 4_000.0, "delta": 1e-6, "proportions_epsilon": 1.0}
+    with pytest.raises(SettingsError, match=r"\[model\]: epsilon must be"):
+        planned_year(tmp_path, "n" * 60, privacy=privacy, model=MODEL)
+    assert not list(tmp_path.rglob("cohorts-*"))
 
 
 CORRECTED = YEAR | {"correction_epsilon": 2.0}

@@ -7,8 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from flows.pipeline import run_pipeline
 from flows.run import Run
 from flows.settings import Settings
 from flows.settings.settings import load_settings
@@ -77,3 +79,19 @@ def test_only_what_the_public_page_and_its_files_hold_may_be_shown() -> None:
     """Every other file of a run has exact values, entries or times beside what was released."""
     assert [output.name for output in outputs() if output.public] == ["public.html", "public"]
     assert not any(output.public for output in KEPT)
+
+
+def test_the_order_of_rows_changes_no_output_and_no_release(tmp_path: Path) -> None:
+    path = write_small_campaign(tmp_path)
+    first = run_pipeline(load_settings(path)).folder
+    rng = np.random.default_rng(0)
+    for name in ("labels.csv", "tasks.csv", "gold.csv"):
+        header, *rows = (tmp_path / name).read_text(encoding="utf-8").splitlines()
+        text = "\n".join([header, *rng.permutation(rows).tolist()]) + "\n"
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    second = run_pipeline(load_settings(path)).folder
+    of_files = {"manifest.json", "inputs.json", "trend.json"}  # times, and digests of the files
+    outputs = {one.name for one in first.iterdir() if one.suffix in (".json", ".parquet")}
+    assert {"proportions.parquet", "model.json", "gate.json", "spend.json"} < outputs
+    for name in sorted(outputs - of_files):
+        assert (second / name).read_bytes() == (first / name).read_bytes(), name

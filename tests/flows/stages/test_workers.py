@@ -186,6 +186,18 @@ def crowd_with_copies() -> dict[str, list[str]]:
     }
 
 
+@pytest.mark.parametrize("engine", ["", SHARDS])
+def test_nobody_is_removed_where_no_group_is_found(tmp_path: Path, engine: str) -> None:
+    alone = [row for row in pa.table(crowd_with_copies()).to_pylist() if row["worker"] < "w20"]
+    pq.write_table(pa.Table.from_pylist(alone), tmp_path / "labels.parquet")
+    (tmp_path / "settings.toml").write_text(
+        'name = "alone"\n[input]\nlabels = "labels.parquet"\n[filter]\nn_workers = 0\n'
+        f'[consensus]\naggregator = "dawid_skene"\ngroups = "remove"\n{engine}'
+    )
+    facts = run_pipeline(load_settings(tmp_path / "settings.toml")).run.read_json("quality.json")
+    assert (facts["groups"]["n"], facts["n_removed"], facts["refused"]) == (0, 0, [])
+
+
 @pytest.mark.parametrize("least", [1, 2])
 @pytest.mark.parametrize("engine", ["", SHARDS, SHARDS + "whole_labels = 10\n"])
 def test_a_group_is_removed_but_for_whom_a_task_needs(

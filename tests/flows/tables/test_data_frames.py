@@ -74,7 +74,8 @@ def test_numbers_of_sixteen_bits_are_numbers() -> None:
         (pd.DataFrame({"worker": ["ann"], "task": [1]}), "one column 'who', it has worker, task"),
         ({}, "one column 'who', it has none"),
         (3, "must be a path, a data frame .* got int"),
-        ([1, 2], "got list"),
+        ([1, 2], "list of rows that are mappings, got list of int"),
+        ([("ann", "7", "cat")], "list of rows that are mappings, got list of tuple"),
         (pd.DataFrame(COLUMNS | {"label": ["cat", 3, "dog"]}), "values of one type"),
         (pd.DataFrame(COLUMNS | {"label": pd.arrays.SparseArray([1, 0, 1])}), "convert the others"),
         (pd.concat([pd.DataFrame(COLUMNS)] * 2, axis=1), "different names, and .* called 'who'"),
@@ -88,6 +89,7 @@ def test_numbers_of_sixteen_bits_are_numbers() -> None:
         "nothing",
         "a number",
         "numbers",
+        "rows that are tuples",
         "mixed",
         "sparse",
         "pandas' names",
@@ -170,3 +172,12 @@ def test_an_axis_that_the_result_lacks_is_refused(labels: CrowdLabels) -> None:
         result_table(dawid_skene(labels), labels, "groups")
     with pytest.raises(ValueError, match="a result of quality, got int"):
         result_table(3, labels)
+
+
+def test_a_key_of_later_rows_is_a_column_too() -> None:
+    """Rows without it have a missing cell."""
+    rows = [{"worker": "ann"}, {"worker": "judge", "kind": "model"}, {"seconds": 2, "worker": "bo"}]
+    table = frame_table(rows, {}, what="labels")
+    assert table.to_pydict() == {
+        "worker": ["ann", "judge", "bo"], "kind": [None, "model", None], "seconds": [None, None, 2],
+    }  # fmt: skip

@@ -239,3 +239,14 @@ def test_a_file_of_another_format_is_named_for_what_it_is(tmp_path: Path, text: 
         TableError, match=r"must be CSV by its name, and is (JSON|Parquet); name it"
     ):
         open_table(path, NEEDED)
+
+
+def test_a_cell_under_no_name_is_not_left_out_with_its_column(tmp_path: Path) -> None:
+    """A comma that should have been in quotes, far below the rows by which the dialect is found out."""
+    path = tmp_path / "labels.csv"
+    rows = [f"ann,t{number},cat," for number in range(1_000)]
+    path.write_text("\n".join(["worker,task,label,", *rows]) + "\n")
+    assert open_table(path, NEEDED).read_as == "without 1 column without name and cells"
+    path.write_text("\n".join(["worker,task,label,", *rows, "ann,t,cat, or dog"]) + "\n")
+    with pytest.raises(TableError, match=r"^labels.csv, row 1001: column 4 .* the cell ' or dog'"):
+        open_table(path, NEEDED)

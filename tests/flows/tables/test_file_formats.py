@@ -259,3 +259,81 @@ def test_a_whole_number_of_records_is_one_name_with_a_point_and_without(tmp_path
         found = table.query("SELECT * FROM raw")
         assert found[:2] == rows[:2]
         assert (found[2][0], float(found[2][1]), *found[2][2:]) == ("-0.0", 1e300, "true", None)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".parquet", ".jsonl"])
+@pytest.mark.parametrize("place", ["labels[1]{}", "labels*{}", "la?els{}", "run[1]/labels{}"])
+def test_a_name_that_looks_like_a_pattern_is_that_of_one_file(
+    tmp_path: Path, suffix: str, place: str
+) -> None:
+    """Files that the pattern would match lie beside it."""
+    name = place.format(suffix)
+    path, beside = tmp_path / name, tmp_path / name.translate(str.maketrans("*?", "xb", "[]"))
+    for one in (path, beside):
+        one.parent.mkdir(exist_ok=True)
+        write_as(tmp_path, suffix).replace(one)
+    if suffix != ".parquet":  # another file, which must not be read
+        data = gzip.decompress(beside.read_bytes()) if suffix == ".csv.gz" else beside.read_bytes()
+        data = data.replace(b"ann", b"zoe")
+        beside.write_bytes(gzip.compress(data) if suffix == ".csv.gz" else data)
+    else:
+        pq.write_table(pa.table({name: ["zoe"] for name in NEEDED}), beside)
+    found = open_table(path, NEEDED).columns(*NEEDED)
+    assert list(zip(*(found[name].tolist() for name in NEEDED), strict=True)) == ROWS
+
+
+@pytest.mark.parametrize("names", [("worker", "task", "label", "label"), (*NEEDED, "LABEL")])
+def test_columns_of_one_name_in_parquet_are_refused(tmp_path: Path, names: tuple[str, ...]) -> None:
+    """DuckDB calls the second `label_1`, and the first would be read for both."""
+    path = tmp_path / "labels.parquet"
+    columns = [pa.array([one]) for one in ("ann", "t1", "cat", "dog")]
+    pq.write_table(pa.Table.from_arrays(columns, names=list(names)), path)
+    told = r"^labels\.parquet: .* must differ, .* got 'label' .column 3., .* .column 4."
+    with pytest.raises(TableError, match=told):
+        open_table(path, NEEDED)
+    with pytest.raises(TableError, match=told):  # before an engine reads it in place
+        open_sources(InputSettings(labels=path), tmp_path)
+
+
+def test_keys_that_differ_in_capital_letters_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "labels.jsonl"
+    path.write_text('{"worker": "ann", "task": 1, "label": "cat", "Label": "dog"}\n')
+    with pytest.raises(TableError, match=r"must differ, .* got 'label' .column 3., 'Label'"):
+        open_table(path, NEEDED)
+
+
+def test_a_nan_in_records_is_a_missing_cell(tmp_path: Path) -> None:
+    """Python writes it so; Infinity and large numbers stay what they are."""
+    path = tmp_path / "labels.jsonl"
+    cells = ("NaN", "1.5", "2.0", "1e400", '"NaN"', "null", "12345678901234567890123")
+    path.write_text("\n".join(f'{{"worker": "a", "task": 1, "label": {one}}}' for one in cells))
+    found = open_table(path, NEEDED).query("SELECT label FROM t")
+    texts = [None, "1.5", "2", "1e400", "NaN", None, "12345678901234567890123"]
+    assert [label for (label,) in found] == texts
+
+
+def test_bytes_are_text_where_they_are_utf_8(tmp_path: Path) -> None:
+    path = tmp_path / "labels.parquet"
+    label = pa.array(["ça".encode(), b"cat", b"\xff"], pa.binary())
+    pq.write_table(pa.table({"worker": ["a", "b", "c"], "task": ["1"] * 3, "label": label}), path)
+    found = open_table(path, NEEDED).columns("label")["label"].tolist()
+    assert found == ["ça", "cat", r"\xFF"]
+
+
+def test_records_in_another_encoding_are_told_what_to_say(tmp_path: Path) -> None:
+    path = write_encoded(tmp_path / "labels.json", "cp1252")
+    with pytest.raises(TableError, match=r"is not UTF-8 text; say what it is: --encoding cp1252"):
+        open_table(path, NEEDED)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_records_that_begin_with_a_mark_are_known_on_standard_input(
+    tmp_path: Path, encoding: str
+) -> None:
+    data = '{"worker": "ann", "task": "1", "label": "cat"}\n'.encode(encoding)
+    path = keep_standard_input(tmp_path, io.BytesIO(data))
+    assert open_table(path, NEEDED).columns("label")["label"].tolist() == ["cat"]
+    named = tmp_path / "labels.csv"
+    named.write_bytes('{"worker": "ann"}\n'.encode("utf-8-sig"))
+    with pytest.raises(TableError, match=r"and is JSON; name it"):
+        open_table(named, NEEDED)

@@ -90,3 +90,21 @@ def test_any_text_of_a_cell_comes_back(
         write_table({"first": ["x"] * len(cells), "cell": cells}, file)
         with file.path.open(newline="") as opened:
             assert [row[1] for row in csv.reader(opened, delimiter=sep)][1:] == cells
+
+
+def test_a_column_without_cells_has_a_type(tmp_path: Path) -> None:
+    file = table_file(tmp_path / "table.parquet")
+    write_table({"task": [], "label": []}, file)
+    assert {str(kind) for kind in pq.read_schema(file.path).types} == {"string"}
+    numbers = table_file(tmp_path / "numbers.parquet")
+    write_table({"task": ["t1"], "seconds": [None]}, numbers)
+    assert str(pq.read_schema(numbers.path).field("seconds").type) == "double"
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv"])
+def test_names_of_columns_are_quoted_and_guarded_as_cells_are(tmp_path: Path, suffix: str) -> None:
+    file = table_file(tmp_path / f"table{suffix}")
+    write_table({"=run()": ["1"], "a\rb": ["2"]}, file, guard=True)
+    with file.path.open(newline="") as opened:
+        rows = list(csv.reader(opened, delimiter="\t" if suffix == ".tsv" else ","))
+    assert rows == [["'=run()", "a\rb"], ["1", "2"]]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -23,7 +24,7 @@ from flows.settings import (
     input_settings,
     load_settings,
 )
-from flows.tables import TableError, find_files
+from flows.tables import TableError, find_files, open_table
 from flows.tables.fetching import fetch_address
 from tests.flows.campaign import write_small_campaign
 
@@ -167,3 +168,32 @@ def test_init_keeps_the_address(tmp_path: Path) -> None:
     assert told.exit_code == 0, told.stderr
     assert f"labels = {json.dumps(address)}" in Path(output).read_text()
     assert find_files(Path(address)) == (Path(address),)
+
+
+def test_values_of_records_at_an_address_are_those_of_the_file(tmp_path: Path) -> None:
+    """Long numbers stay apart, moments and UUIDs as they were written."""
+    tasks = ('"2020-01-01T00:00:00Z"', '"6F1C2D3E-0000-4000-8000-00000000000A"', "7.0", "true",
+             "12345678901234567890123", "12345678901234567890124", '"007"', '"00:10:00"')  # fmt: skip
+    rows = [f'{{"worker": "ann", "task": {task}, "label": "x"}}' for task in tasks]
+    rows += [f'{{"label": "y", "worker": "bo", "task": {task}}}' for task in tasks]
+    near = tmp_path / "labels.jsonl"
+    near.write_text("\n".join(rows) + "\n")
+    fetch_address(Path(f"file://{near}"), tmp_path / "far.parquet")
+    columns = ("worker", "task", "label")
+    far = open_table(tmp_path / "far.parquet", columns).query("SELECT worker, task, label FROM t")
+    assert far == open_table(near, columns).query("SELECT worker, task, label FROM t")
+    assert len({task for _, task, _ in far}) == len(tasks)
+    (tmp_path / "nan.jsonl").write_text('{"x": NaN}\n{"x": 0.5}\n')
+    fetch_address(Path(f"file://{tmp_path}/nan.jsonl"), tmp_path / "nan.parquet")
+    assert pq.read_table(tmp_path / "nan.parquet")["x"].to_pylist() == [None, "0.5"]
+
+
+def test_cells_in_quotes_after_many_without_are_read(tmp_path: Path) -> None:
+    """The first rows, by which DuckDB finds out how a file is written, have none."""
+    rows = [f"ann,t{number},x" for number in range(40_000)]
+    (tmp_path / "labels.csv").write_text(
+        "\n".join(["worker,task,label", *rows, '"bo, the second","t\n1","a ""b"""']) + "\n"
+    )
+    fetch_address(Path(f"file://{tmp_path}/labels.csv"), tmp_path / "far.parquet")
+    last = pq.read_table(tmp_path / "far.parquet").slice(len(rows)).to_pylist()
+    assert last == [{"worker": "bo, the second", "task": "t\n1", "label": 'a "b"'}]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 from pathlib import Path
@@ -395,8 +396,9 @@ def test_columns_of_other_names_are_read_as_those_of_the_table(tmp_path: Path, k
     sources = opened(folder if kind == "folder" else path, tmp_path / "run", **OTHER)
     rows = [("ann", "7", "b"), ("bo", "8", "a"), *[("cy", "9", "b")] * (kind == "folder")]
     assert labels_in(sources) == rows
+    lost = "TASK" if kind in ("csv", "folder") else "task"
     assert sources.read_as == (
-        f"{path.name} was read with who as worker, item as task, said as label",
+        f"{path.name} was read with who as worker, item as task, said as label, without its own {lost}",
     )
 
 
@@ -474,3 +476,70 @@ def test_truths_that_cannot_be_are_one_sentence(
     path = write(tmp_path / "labels.csv", rows, "worker,task,label,truth")
     with pytest.raises(TableError, match=rf"^labels.csv.*{sentence}"):
         opened(path, tmp_path / "run", gold=path, gold_column=column)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "folder"])
+def test_a_column_that_is_named_and_in_no_file_of_the_only_table_is_refused(
+    tmp_path: Path, kind: str
+) -> None:
+    """The table's own `worker` is not taken for a misspelt column; a gold table may have other names."""
+    (tmp_path / "days").mkdir()
+    path = write(tmp_path / "days" / "labels.csv", DAY_1)
+    if kind == "parquet":
+        path = write_parquet(tmp_path / "labels.parquet", DAY_1)
+    elif kind == "folder":
+        path = write(path.parent / "more.csv", DAY_2).parent
+    told = "must have the column 'whom', which is to be worker; mend the name in --map"
+    with (
+        pytest.raises(TableError, match=told),
+        opened_alone(path, ("task",), tmp_path, Reading(columns=(("worker", "whom"),))),
+    ):
+        pass
+    if kind != "folder":
+        with pytest.raises(TableError, match=told):
+            open_lenient(path, Reading(columns=(("worker", "whom"),)))
+    mapped = write(tmp_path / "mapped.csv", DAY_1, "worker,task,said")
+    gold = write(tmp_path / "gold.csv", ["t1,a"], "task,label")
+    assert opened(mapped, tmp_path / "run", gold=gold, columns=("label=said",)).gold is not None
+
+
+def test_a_damaged_file_whose_columns_are_named_is_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "labels.parquet"
+    path.write_bytes(b"PAR1 and nothing else")
+    with pytest.raises(TableError, match=r"^labels.parquet: not a readable table"):
+        opened(path, tmp_path / "run", columns=("worker=who",))
+
+
+def test_workers_of_a_wide_table_are_not_renamed(tmp_path: Path) -> None:
+    path = write(tmp_path / "labels.csv", ["1,a,b"], "item,ann,bo")
+    told = "--map .columns. may name no more than task"
+    with pytest.raises(TableError, match=told):
+        open_lenient(path, Reading(wide=True, columns=(("worker", "ann"),)))
+
+
+def test_commas_in_names_are_no_decimals_whatever_the_column_is_called(tmp_path: Path) -> None:
+    """Two tasks stay two; the seconds have decimals."""
+    rows = ["a;1.234,5;x;2,5", "a;1234,5;y;1.000,5"]
+    plain = write(tmp_path / "plain.csv", rows, "worker;task;label;seconds")
+    other = write(tmp_path / "other.csv", rows, "worker;item;label;seconds")
+    found = [opened(plain, tmp_path / "run", seconds="seconds")]
+    found.append(opened(other, tmp_path / "other", seconds="seconds", columns=("task=item",)))
+    tables = [pq.read_table(one.labels.table).to_pydict() for one in found]
+    assert tables[0] == tables[1]
+    assert tables[0]["task"] == ["1.234,5", "1234,5"]
+    assert tables[0]["seconds"] == ["2.5", "1000.5"]
+
+
+@pytest.mark.parametrize("missing", [None, math.nan])
+def test_truths_that_became_numbers_with_a_point_are_the_labels_names(
+    tmp_path: Path, missing: float | None
+) -> None:
+    """As pandas writes whole numbers once some are missing, and Polars missing ones as NaN."""
+    path = tmp_path / "labels.parquet"
+    truth = pa.array([1.0, 1.0, missing], pa.float64(), from_pandas=False)
+    labels = {"worker": ["a", "b", "a"], "task": [7, 7, 8], "label": [0, 1, 1], "truth": truth}
+    pq.write_table(pa.table(labels), path)
+    sources = opened(path, tmp_path / "run", gold=path, gold_column="truth")
+    assert sources.gold is not None
+    gold = read_gold(sources.gold.table, classes=("0", "1"))
+    assert (gold.task.tolist(), gold.label.tolist()) == (["7"], ["1"])

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import sqlite3
 from collections.abc import Iterator
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import NullPool, create_engine, text
 from typer.testing import CliRunner
@@ -17,9 +21,10 @@ from flows.cli import app
 from flows.pipeline import RunResult, nothing_new, run_pipeline
 from flows.settings import InputSettings, Settings, SettingsError, load_settings
 from flows.tables.fetching import fetch
+from flows.tables.fetching.sql import _cell
 from flows.tables.refusals import TableError
 from flows.tables.sources import open_sources
-from flows.tables.tables import read_labels
+from flows.tables.tables import read_gold, read_labels
 from tests.flows.campaign import write_small_campaign
 
 VARIABLE = "CROWD_TEST_DATABASE"
@@ -258,3 +263,56 @@ def test_a_query_is_imported_under_mapped_names(database: str, tmp_path: Path) -
         refused = CliRunner().invoke(app, wrong)
         assert refused.exit_code == 2
         assert sentence in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("sql", "texts"),
+    [
+        ("SELECT 7.0 AS x UNION ALL SELECT 0.5 UNION ALL SELECT 1e300 UNION ALL SELECT NULL",
+         ["7", "0.5", "1e+300", None]),
+        ("SELECT 7 AS x UNION ALL SELECT 9007199254740993", ["7", "9007199254740993"]),
+    ],
+)  # fmt: skip
+def test_numbers_are_the_texts_that_files_have(
+    database: str, tmp_path: Path, sql: str, texts: list[str | None]
+) -> None:
+    """Once a value is missing, a column of whole numbers often has a point: 7 and 7.0 are one worker."""
+    path, output = (
+        query(tmp_path, sql.replace("7.0", "CAST(7 AS double precision)")),
+        tmp_path / "o",
+    )
+    fetch(path, VARIABLE, output)
+    assert sorted(map(str, pq.read_table(output)["x"].to_pylist())) == sorted(map(str, texts))
+
+
+def test_truth_values_and_not_a_number_are_the_cells_that_files_have() -> None:
+    values = [True, False, math.nan, Decimal("nan"), -0.0, Decimal("1.50"), date(2026, 1, 2)]
+    cells = [_cell(Path("labels.sql"), "x", 1, value) for value in values]
+    assert cells == ["true", "false", None, None, "-0.0", "1.50", "2026-01-02"]
+
+
+def test_the_column_of_truths_is_that_of_a_query_too(database: str, tmp_path: Path) -> None:
+    """The crowd's own labels, which the query returns as well, are no truths."""
+    labels, gold = query(tmp_path, LABELS + " WHERE said IS NOT NULL"), tmp_path / "gold.sql"
+    truths = "CASE item WHEN 1 THEN 'b' END AS truth FROM crowd"
+    for columns in ("item AS task, said AS label", "item AS task"):
+        gold.write_text(f"SELECT {columns}, {truths}", encoding="utf-8")
+        sources = open_sources(given(labels, gold=gold, gold_column="truth"), tmp_path)
+        assert sources.gold is not None
+        found = read_gold(sources.gold.table, classes=("a", "b"))
+        assert (found.task.tolist(), found.label.tolist()) == (["1"], ["b"])
+    told = r"^gold\.sql must have the column 'nothing'.*mend the name in gold_column"
+    with pytest.raises(TableError, match=told):
+        open_sources(given(labels, gold=gold, gold_column="nothing"), tmp_path)
+
+
+def test_a_query_may_return_a_wide_table(database: str, tmp_path: Path) -> None:
+    sql = (
+        "SELECT item AS task, max(CASE who WHEN 'w1' THEN said END) AS w1, max(CASE who WHEN 'w2' "
+    )
+    path = query(tmp_path, sql + "THEN said END) AS w2 FROM crowd GROUP BY item ORDER BY item")
+    sources = open_sources(given(path, wide=True), tmp_path)
+    labels = read_labels(sources.labels.table, classes=None, duplicates="error", known_tasks=None)
+    assert (labels.n_labels, labels.workers.tolist()) == (4, ["w1", "w2"])
+    with pytest.raises(TableError, match=r"^labels\.sql has a row per label"):
+        open_sources(given(query(tmp_path, LABELS), wide=True), tmp_path)

@@ -7,6 +7,7 @@ import errno
 import gzip
 import json
 import os
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 
 from flows.settings import GroupSettings
 from flows.tables import Reading, guess_roles
+from flows.tables.columns import read_comparisons
 from flows.tables.refusals import TableError
 from flows.tables.tables import (
     read_gold,
@@ -522,3 +524,28 @@ def test_of_two_columns_for_a_role_the_one_that_ends_in_id_is_taken() -> None:
 
 def test_an_unknown_name_is_no_role() -> None:
     assert guess_roles(("who", "what", "said")) == {}
+
+
+def test_one_long_name_does_not_cost_its_length_in_every_row(tmp_path: Path) -> None:
+    """NumPy keeps four bytes for each letter of the longest: 320 MB for these rows."""
+    n_tasks, n_workers = 500, 40
+    tasks = ["t" * 4_000, *(f"t{number}" for number in range(1, n_tasks))]
+    rows = [(f"w{who}", task) for task in tasks for who in range(n_workers)]
+    worker, task = (list(column) for column in zip(*rows, strict=True))
+    took = [float(number) for number in range(len(rows))]
+    path = tmp_path / "labels.parquet"
+    table = {"worker": worker, "task": task, "label": ["a", "b"] * (len(rows) // 2), "took": took}
+    pq.write_table(pa.table(table), path)
+    labels = read_labels(path, classes=None, duplicates="error", known_tasks=None)
+    said = {"left": ["x"] * len(rows), "right": ["y"] * len(rows), "winner": ["x"] * len(rows)}
+    pq.write_table(pa.table({"worker": worker, "prompt": task, **said}), tmp_path / "pairs.parquet")
+    peaks = []
+    for read in (
+        lambda: read_seconds(path, "took", labels, duplicates="error"),
+        lambda: read_comparisons(tmp_path / "pairs.parquet"),
+    ):
+        tracemalloc.start()
+        read()
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert max(peaks) < 100e6, peaks

@@ -293,6 +293,22 @@ def test_what_cannot_be_learned_from_is_refused(rng):
         PotentialSVC("precomputed", formulation="ridge").fit(np.zeros((80, 80)), label)
 
 
+@pytest.mark.parametrize(
+    ("kernel", "params", "said"),
+    [
+        ("gaussian", None, "one of 'additive_chi2', .*'coulomb'.*, got kernel='gaussian'"),
+        (["rbf"], None, r"must be a function or one of .*, got kernel=\['rbf'\]"),
+        ("plummer", {"gamma": 1.0}, "must fit kernel='plummer', got gamma, softening: .*'gamma'"),
+        ("rbf", {"gamma": "wide"}, "must fit kernel='rbf', got gamma"),
+    ],
+)
+@pytest.mark.refusal
+def test_a_kernel_or_keyword_that_is_not_known_is_told_in_one_sentence(kernel, params, said):
+    x, label = two_classes(n=40)
+    with pytest.raises(ValueError, match=said):
+        PotentialSVC(kernel, kernel_params=params).fit(x, label)
+
+
 @pytest.mark.parametrize("kernel", ["linear", "poly"])
 def test_proximities_of_low_rank_are_not_solved_as_if_they_were_regular(kernel):
     x, label = two_classes(n=40)

@@ -17,7 +17,15 @@ from quality import (
     regular_assignment,
     simulate_crowd,
 )
-from quality.choice.automatic import CANDIDATES, InPasses, auto
+from quality.choice.automatic import (
+    CANDIDATES,
+    CHEAP,
+    NEARLY_EMPTY,
+    OF_CLASSES,
+    InPasses,
+    auto,
+    candidates_for,
+)
 from quality.choice.held_out_labels import folds, predict_held_out
 from tests.quality.labels.strategies import crowds
 
@@ -186,6 +194,40 @@ def test_labels_of_workers_of_one_class_are_fitted_to_and_not_predicted() -> Non
     assert auto(alone).n_held_out == 0
     two = encode(["ann", "bob"] * 8, [t for t in range(8) for _ in range(2)], ["a", "b"] * 8)
     assert auto(two).n_held_out == 16
+
+
+def many_classed(rng: np.random.Generator) -> tuple[CrowdLabels, np.ndarray]:
+    """1,800 labels by 100 workers of 600 tasks of 110 classes, where 85 % are right, and the truth."""
+    truth = rng.integers(110, size=600)
+    worker = np.argsort(rng.random((600, 100)), axis=1)[:, :3]
+    label = np.where(rng.random((600, 3)) < 0.85, truth[:, None], rng.integers(110, size=(600, 3)))
+    given = np.repeat(np.arange(600), 3), label.ravel()
+    return encode(worker.ravel(), *given, classes=range(110)), truth
+
+
+def test_matrices_that_would_be_nearly_empty_are_not_tried(rng: np.random.Generator) -> None:
+    labels, truth = many_classed(rng)
+    cells = labels.n_workers * labels.n_classes**2
+    assert cells > max(CHEAP, NEARLY_EMPTY * labels.n_labels)
+    found = auto(labels)
+    assert set(found.left_out) == set(OF_CLASSES)
+    assert [score.name for score in found.scores] == list(candidates_for(labels))
+    tried = auto(labels, candidates=CANDIDATES)
+    assert not tried.left_out
+    assert np.mean(found.label == truth) > np.mean(tried.label == truth) - 0.01
+
+
+def test_matrices_are_tried_where_they_are_cheap_or_filled(rng: np.random.Generator) -> None:
+    labels, _ = many_classed(rng)
+    by = labels.worker < 80
+    few = encode(labels.worker[by], labels.task[by], labels.label[by], classes=range(110))
+    assert candidates_for(few) is CANDIDATES
+    row = np.tile(np.arange(labels.n_labels), 11)  # the same labels of 11 times the tasks
+    again = np.repeat(np.arange(11), labels.n_labels)
+    names = [f"{one}-{task}" for one, task in zip(again, labels.task[row], strict=True)]
+    filled = encode(labels.worker[row], names, labels.label[row], classes=range(110))
+    assert candidates_for(filled) is CANDIDATES
+    assert not auto(encode([1, 2, 1, 2], [1, 1, 2, 2], ["a", "b", "a", "a"])).left_out
 
 
 def test_the_same_on_every_run() -> None:

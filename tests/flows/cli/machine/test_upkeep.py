@@ -243,3 +243,14 @@ def test_a_refused_run_leaves_no_folder_and_its_reason_is_listed(
     assert "the newest run failed at" in shown.stdout
     assert "labels.csv has no rows" in shown.stdout
     assert len(names(folder)) == 1
+
+
+def test_a_state_folder_is_closed_by_the_command_that_doctor_names(tmp_path: Path) -> None:
+    """A path with a space was two words of it."""
+    state = tmp_path / "my state"
+    state.mkdir(mode=0o755)
+    state.chmod(0o755)
+    found = json.loads(invoke("doctor", str(state), "--json").stdout)
+    (told,) = (one["found"] for one in found if one["what"] == "state folder")
+    subprocess.run(shlex.split(told.partition("; ")[2].partition(" closes it")[0]), check=True)
+    assert state.stat().st_mode & 0o777 == 0o700

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+from fractions import Fraction
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 from typer.testing import CliRunner
 
 from flows.cli import app
@@ -30,6 +33,19 @@ def test_it_says_how_many_and_draws_them_at_random(tmp_path: Path) -> None:
     again = tmp_path / "again.csv"
     plan(str(settings), "--width", "0.2", "--price", "3", "--output", str(again))
     assert again.read_text() == drawn.read_text()
+
+
+@pytest.mark.parametrize("price", ["3", "0.3", "0.0004"])
+def test_the_prices_that_it_names_add_up_to_no_more_than_the_one_given(
+    tmp_path: Path, price: str
+) -> None:
+    """To three digits each, they could add up to more, and a small one was 0.000."""
+    text = plan(str(write_small_campaign(tmp_path)), "--width", "0.2", "--price", price)
+    named = re.findall(r"_epsilon = (\S+?),? ", text)
+    parts = [Fraction(one) for one in named]
+    assert len(parts) == 2
+    assert min(parts) > 0
+    assert 0.9999 * Fraction(price) < sum(parts) <= Fraction(price)
 
 
 def test_groups_too_small_to_be_corrected_one_by_one_are_told(tmp_path: Path) -> None:

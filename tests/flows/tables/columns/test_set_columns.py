@@ -6,6 +6,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from flows.proposal.class_names import classes_of_cells
 from flows.tables import TableError, read_multilabels
 
 ANSWERS = [("ann", "t1", ["cat", "dog"]), ("bob", "t1", ["dog"]), ("bob", "t2", ["cat"])]
@@ -88,3 +89,48 @@ def test_a_missing_list_and_a_blank_name_in_one_are_refused(tmp_path: Path) -> N
     path.write_text('{"worker": "a", "task": 1, "label": ["x", ""]}\n')
     with pytest.raises(TableError, match="row 1: a class in the list is blank"):
         read_multilabels(path)
+
+
+def test_values_of_lists_have_the_names_that_cells_have(tmp_path: Path) -> None:
+    """A whole number with a point is one without, and true a small word, as in every other table."""
+    path = tmp_path / "answers.jsonl"
+    path.write_text(
+        '{"worker": "a", "task": 1, "label": [1, 2.0, true, " x "]}\n'
+        '{"worker": "b", "task": 1, "label": [1.0, 2, "true", "x"]}\n'
+    )
+    found = read_multilabels(path)
+    assert found.classes.tolist() == ["1", "2", "true", "x"]
+    sets = [found.set_of(answer).tolist() for answer in range(2)]
+    assert sets[0] == sets[1]
+    cells = ["[1, 2.0, true]", "[1.0]"]
+    assert classes_of_cells(cells) == ("|", None, ("1", "2", "true"))
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        ((["x", "y"], "x"), "row 1: the labels are a list here, and in other rows a text"),
+        (("x", []), "row 2: the labels are a list here"),
+        (
+            (["x", ["y"]], ["x"]),
+            r"row 1: a class in the list must be a text or a number, got .\"y\"",
+        ),
+        (([{"x": 1}], ["x"]), "row 1: a class in the list must be a text or a number"),
+        ((["x", float("nan")], ["x"]), "row 1: a class in the list is blank"),
+    ],
+)
+def test_lists_of_what_is_no_name_are_refused(
+    tmp_path: Path, cells: tuple[object, object], said: str
+) -> None:
+    """None becomes a class that is named after its brackets."""
+    path = tmp_path / "answers.jsonl"
+    rows = [{"worker": str(at), "task": 1, "label": cell} for at, cell in enumerate(cells)]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    with pytest.raises(TableError, match=rf"^answers.jsonl, {said}"):
+        read_multilabels(path)
+
+
+def test_names_in_brackets_that_are_no_list_of_texts_stay_names(tmp_path: Path) -> None:
+    path = tmp_path / "answers.csv"
+    path.write_text("worker,task,label\na,t,[1]|x\nb,t,[1]\nc,t,[tag]\n")
+    assert read_multilabels(path).classes.tolist() == ["[1]", "[tag]", "x"]
