@@ -51,11 +51,8 @@ MISTAKE = 2  # exit code for a mistake that the user can mend
 STOPPED = 130  # as shells have it for Ctrl-C
 ENDING = (signal.SIGTERM, signal.SIGHUP)  # `kill`, the end of the terminal
 GOES_ON = "what is paid stays paid, and a run goes on from its last whole stage with --resume"
-NEWLINE = "\n"
 SHOWN = 15  # rows on the terminal
 JSON_LISTS = "--json lists them all"
-AGAIN_SECONDS = 0.05  # before a signal that was lost comes again
-N_OBJECTS = 1_000_000  # new ones before the collector runs
 LIVE = {"distributed", "prefect"}  # they have threads, for which an ordinary exit waits
 DAY = (
     "import", "check", "init", "run", "runs", "report", "compare", "workers", "aggregate",
@@ -170,7 +167,7 @@ def waiting_for(name: str) -> Iterator[Progress]:
 
 def print_line(line: str) -> None:
     """Print a line without wrapping; what a terminal would obey is written out."""
-    console().print(printable(line, keep=NEWLINE), soft_wrap=True)
+    console().print(printable(line, keep="\n"), soft_wrap=True)
 
 
 def listed(names: Sequence[str], most: int) -> str:
@@ -269,12 +266,15 @@ def mistakes() -> Iterator[None]:
     try:
         yield
     except (OSError, RuntimeError, ValueError) as error:
-        from flows.terminal import is_mistake, sentence  # loads the rooms, for a mistake only
+        from flows.pipeline import INTERRUPTED  # loads the rooms, for a mistake only
+        from flows.terminal import is_mistake, sentence  # likewise
 
-        if not is_mistake(error):
+        ctrl_c = str(error) == INTERRUPTED and not _Terminated.came
+        if not (ctrl_c or is_mistake(error)):
             raise
-        print(f"crowdassay: {printable(sentence(error), keep=NEWLINE)}", file=sys.stderr)
-        raise typer.Exit(MISTAKE) from None
+        told = "crowdassay: " + printable(sentence(error), keep="\n")
+        print(_stopped() if ctrl_c else told, file=sys.stderr)
+        raise typer.Exit(STOPPED if ctrl_c else MISTAKE) from None
     except KeyboardInterrupt:
         print(_stopped(), file=sys.stderr)
         raise typer.Exit(STOPPED) from None
@@ -338,7 +338,7 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 def _send_again(number: int) -> None:
     """Send the signal a moment later, from a thread: at once it would come to the same place."""
-    again = threading.Timer(AGAIN_SECONDS, os.kill, (os.getpid(), number))
+    again = threading.Timer(0.05, os.kill, (os.getpid(), number))
     again.daemon = True
     again.start()
 
@@ -462,7 +462,7 @@ def main() -> None:
     collector runs rarely while they are imported, and the process ends without taking them apart. Taken apart
     beside a thread that goes on, as Prefect's do, DuckDB would list what that thread still holds.
     """
-    gc.set_threshold(N_OBJECTS)
+    gc.set_threshold(1_000_000)  # new objects before it runs
     sys.unraisablehook = _come_again
     _outlive_readers()
     for number in ENDING:

@@ -49,7 +49,7 @@ from quality.reputation import soft_penalty
 
 __all__ = [
     "CANDIDATES", "SOON", "Auto", "Candidate", "InPasses", "Score", "auto", "candidates_for",
-    "check_choice", "contends", "hold_out", "scores_of", "sobered",
+    "check_choice", "contends", "hold_out", "scores_of", "sobered", "tried_among",
 ]  # fmt: skip
 
 Candidate = Callable[[CrowdLabels], Consensus]
@@ -284,10 +284,17 @@ def candidates_for(labels: CrowdLabels) -> Mapping[str, Candidate]:
     >>> list(candidates_for(few)) == list(CANDIDATES)
     True
     """
-    cells = labels.n_workers * labels.n_classes**2
-    if cells <= max(CHEAP, NEARLY_EMPTY * labels.n_labels):
-        return CANDIDATES
-    return {name: fit for name, fit in CANDIDATES.items() if name not in OF_CLASSES}
+    names = tried_among(tuple(CANDIDATES), labels.n_workers, labels.n_classes, labels.n_labels)
+    return {name: CANDIDATES[name] for name in names}
+
+
+def tried_among(
+    names: tuple[str, ...], n_workers: int, n_classes: int, n_labels: int
+) -> tuple[str, ...]:
+    """Return the candidates, of a table of any kind, that :func:`candidates_for` keeps."""
+    if n_workers * n_classes**2 <= max(CHEAP, NEARLY_EMPTY * n_labels):
+        return names
+    return tuple(name for name in names if name not in OF_CLASSES)
 
 
 def check_choice(candidates: Mapping[str, object], n_folds: int, enough: int) -> None:

@@ -42,6 +42,7 @@ from quality.choice.automatic import (
     contends,
     scores_of,
     sobered,
+    tried_among,
 )
 from quality.choice.held_out_labels import (
     answers_given,
@@ -180,8 +181,9 @@ def auto_by_shards(
     Notes
     -----
     **Guarantees.** Scores, weights and posterior are those of :func:`~quality.auto` on the whole table with
-    these candidates, up to the rounding of sums in another order. `auto` with its own candidates gives the
-    same wherever message passing (KOS), whose messages do not add up over shards, has no weight.
+    these candidates, up to the rounding of sums in another order, and it leaves out the same where
+    confusion matrices would be nearly empty. `auto` with its own candidates gives the same wherever message
+    passing (KOS), whose messages do not add up over shards, has no weight.
 
     **Cost.** The candidates' fits, and two passes over the shards for each.
 
@@ -193,7 +195,7 @@ def auto_by_shards(
     6
     """
     check_choice(FITS, n_folds, enough)
-    dealing, sizes = _dealing(engine, n_folds)
+    names, dealing, sizes = _dealing(engine, n_folds)
     held = held_of_sizes(sizes, enough)
     n_held_out = int(sizes[:held].sum())
     large = held == 1 and n_held_out >= enough
@@ -202,10 +204,10 @@ def auto_by_shards(
         rest = engine.changed(partial(_without_fold, fold=fold, dealing=dealing))
         found = {
             name: fit(rest, name, fold, at_first=large and name in FITS, begun=None)
-            for name in SHARDED
+            for name in names
         }
         asked.append({name: _meant(rest, one) for name, one in found.items()})
-    scores = _scores_by_shards(engine, dealing, asked, n_held_out)
+    scores = _scores_by_shards(engine, names, dealing, asked, n_held_out)
     if large:
         for score in scores:
             begun = found[score.name].fit
@@ -213,7 +215,7 @@ def auto_by_shards(
                 more = replace(begun, converged=False)
                 whole = fit(rest, score.name, 0, at_first=False, begun=more)
                 asked[0][score.name] = _meant(rest, whole)
-        scores = _scores_by_shards(engine, dealing, asked, n_held_out)
+        scores = _scores_by_shards(engine, names, dealing, asked, n_held_out)
     weighing = {score.name: score.weight for score in scores if score.weight}
     fits = {name: fit(engine, name, -1, at_first=False, begun=None) for name in weighing}
     chosen = max(weighing, key=lambda name: weighing[name])
@@ -246,7 +248,9 @@ def auto_result(
     (counts,) = engine.add_up(_answers_of_workers, found.pool[:2])
     confusion = of_voters(confusion_of(counts), groups)
     scores, n_held_out = found.scores, found.n_held_out
-    return Auto(posterior, label, tied, found.chosen, result, confusion, scores, n_held_out)
+    names = {score.name for score in scores}
+    about = scores, n_held_out, tuple(name for name in SHARDED if name not in names)
+    return Auto(posterior, label, tied, found.chosen, result, confusion, *about)
 
 
 class Dealing(NamedTuple):
@@ -261,9 +265,12 @@ class Dealing(NamedTuple):
         return np.where(self.unscored[shard.worker], np.int16(-1), fold)
 
 
-def _dealing(engine: Engine, n_folds: int) -> tuple[Dealing, Int64[np.ndarray, " folds"]]:
-    """Return how labels go to folds, and the sizes of the folds that have any."""
+def _dealing(
+    engine: Engine, n_folds: int
+) -> tuple[tuple[str, ...], Dealing, Int64[np.ndarray, " folds"]]:
+    """Return the candidates to try, how labels go to folds, and the sizes of the folds that have any."""
     (given,) = engine.add_up(_given_by_workers, None)
+    names = tried_among(SHARDED, len(given), given.shape[1], int(given.sum()))
     own = given.argmax(axis=1)
     n_labels, n_own = given.sum(axis=1), given[np.arange(len(own)), own]
     unscored = constant_workers(n_labels, own, n_own, given.sum(axis=0))
@@ -271,7 +278,7 @@ def _dealing(engine: Engine, n_folds: int) -> tuple[Dealing, Int64[np.ndarray, "
         (sizes,) = engine.add_up(_fold_sizes, dealing)
         if sizes.any():
             break
-    return dealing, np.trim_zeros(sizes, "b")
+    return names, dealing, np.trim_zeros(sizes, "b")
 
 
 class Predicting(NamedTuple):
@@ -296,20 +303,21 @@ def _meant(rest: Engine, found: ShardFit) -> Predicting:
 
 
 def _scores_by_shards(
-    engine: Engine, dealing: Dealing, asked: list[dict[str, Predicting]], n_held_out: int
-) -> tuple[Score, ...]:
+    engine: Engine, names: tuple[str, ...], dealing: Dealing, asked: list[dict[str, Predicting]],
+    n_held_out: int,
+) -> tuple[Score, ...]:  # fmt: skip
     """Return the candidates' scores, from what each predicts in each fold held out."""
-    zeros = np.zeros((len(SHARDED), len(SHARDED)))
+    zeros = np.zeros((len(names), len(names)))
     total, behind, squares = zeros[0], zeros, zeros
-    ahead, ahead_squares = np.zeros((2, 2, len(SHARDED)))
+    ahead, ahead_squares = np.zeros((2, 2, len(names)))
     if asked:
-        by_fold = [[one[name] for name in SHARDED] for one in asked]
+        by_fold = [[one[name] for name in names] for one in asked]
         (by_class,) = engine.add_up(_classes_kept, (dealing, len(asked)))
         total, behind, squares, ahead, ahead_squares = engine.add_up(
             _predicted, (dealing, by_fold, np.apply_along_axis(log_of_classes, 1, by_class))
         )
     best = int(np.argmax(total))
-    scores = scores_of(SHARDED, total, behind[best], squares[best], n_held_out)
+    scores = scores_of(names, total, behind[best], squares[best], n_held_out)
     return sobered(scores, ahead, ahead_squares)
 
 

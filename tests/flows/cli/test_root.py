@@ -560,6 +560,20 @@ def test_a_query_that_a_signal_ended_cancels_the_run(
     assert json.loads(manifest.read_text())["state"] == "cancelled"
 
 
+def test_a_query_that_ctrl_c_ended_is_told_as_ctrl_c_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A traceback came, and code 1. That SIGTERM ended a query the process itself tells, at its end."""
+    with pytest.raises(typer.Exit) as ended, mistakes():
+        raise RuntimeError("Query interrupted")
+    assert ended.value.exit_code == 130
+    assert capsys.readouterr().err == "crowdassay: stopped\n"
+    monkeypatch.setattr("flows.cli.root._Terminated.came", signal.SIGTERM)
+    with pytest.raises(RuntimeError, match="Query interrupted"), mistakes():
+        raise RuntimeError("Query interrupted")
+    assert not capsys.readouterr().err
+
+
 def test_a_process_with_threads_that_go_on_ends_without_a_word_of_what_they_hold() -> None:
     """As Prefect's do. DuckDB would list it, below the report's path, were the process taken apart."""
     done = subprocess.run([sys.executable, "-c", LEFT], cwd=ROOT, capture_output=True, text=True)

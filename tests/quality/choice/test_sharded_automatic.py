@@ -109,6 +109,20 @@ def test_it_is_the_default_pool_where_message_passing_has_no_weight(
     assert posterior_of(engine, found) == pytest.approx(expected.posterior, abs=1e-6)
 
 
+def test_matrices_that_would_be_nearly_empty_are_not_tried_on_shards_either(
+    rng: np.random.Generator,
+) -> None:
+    labels = crowd_of(rng, n_classes=200)
+    engine = cut_at(labels, CUT_IN[2])
+    expected, found = auto(labels), auto_by_shards(engine)
+    check_scores(found, expected)
+    posterior = posterior_of(engine, found)
+    assert posterior == pytest.approx(expected.posterior, abs=1e-6)
+    whole = auto_result(found, engine, posterior, expected.result, None)
+    assert whole.left_out == ("hierarchical_dawid_skene", "dawid_skene")
+    assert expected.left_out == (*whole.left_out, "kos")
+
+
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(crowds(), CUTS)
 def test_labels_held_out_are_those_of_the_whole_table(
