@@ -221,12 +221,12 @@ def test_matrices_are_tried_where_they_are_cheap_or_filled(rng: np.random.Genera
     labels, _ = many_classed(rng)
     by = labels.worker < 80
     few = encode(labels.worker[by], labels.task[by], labels.label[by], classes=range(110))
-    assert candidates_for(few) is CANDIDATES
+    assert candidates_for(few) == CANDIDATES
     row = np.tile(np.arange(labels.n_labels), 11)  # the same labels of 11 times the tasks
     again = np.repeat(np.arange(11), labels.n_labels)
     names = [f"{one}-{task}" for one, task in zip(again, labels.task[row], strict=True)]
     filled = encode(labels.worker[row], names, labels.label[row], classes=range(110))
-    assert candidates_for(filled) is CANDIDATES
+    assert candidates_for(filled) == CANDIDATES
     assert not auto(encode([1, 2, 1, 2], [1, 1, 2, 2], ["a", "b", "a", "a"])).left_out
 
 
