@@ -274,8 +274,8 @@ def auto(
 def candidates_for(labels: CrowdLabels) -> Mapping[str, Candidate]:
     """Return `CANDIDATES`, without `OF_CLASSES` where confusion matrices would be nearly empty.
 
-    They are so with more than 64 cells for each label. These candidates then predict labels no better than
-    the others do and take minutes. Up to 1,048,576 cells in all they take seconds, and stay.
+    They are so with more than 64 cells for each label. With these candidates the pool then takes minutes and
+    is no more accurate. Up to 1,048,576 cells in all they take seconds, and stay.
 
     Examples
     --------
