@@ -100,7 +100,7 @@ CANDIDATES: Mapping[str, Candidate] = {
 
 OF_CLASSES = ("hierarchical_dawid_skene", "dawid_skene", "kos")
 """Candidates whose work grows with the square of the classes, or is as much again for each class."""
-NEARLY_EMPTY, CHEAP = 64, 2**20  # cells of the workers' confusion matrices: for each label, in all
+NEARLY_EMPTY, CHEAP = 64, 2**17  # cells of the workers' confusion matrices: for each label, in all
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +275,7 @@ def candidates_for(labels: CrowdLabels) -> Mapping[str, Candidate]:
     """Return `CANDIDATES`, without `OF_CLASSES` where confusion matrices would be nearly empty.
 
     They are so with more than 64 cells for each label. With these candidates the pool then takes minutes and
-    is no more accurate. Up to 1,048,576 cells in all they take seconds, and stay.
+    is no more accurate. Up to 131,072 cells in all they take a second or two, and stay.
 
     Examples
     --------

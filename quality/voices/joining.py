@@ -36,7 +36,7 @@ CROWD_WEIGHTS = (0.1, 0.15, 0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 4.0)
 EVIDENCE = 3.0  # standard errors by which a voice must make held-out labels likelier to be heard
 MIN_GAIN = 1e-9  # nats a label; less is rounding, whose standard errors mean nothing
 MAX_JUDGED = 20_000  # tasks whose labels measure the weights
-MAX_BELIEFS = 2**26  # of their classes, over all folds: half a gigabyte
+MAX_BELIEFS = 2**22  # of their classes, over all folds
 MAX_WORTH = 100.0  # labels that a voice stands for, if the crowd's own predict next to nothing
 FLOOR = 1e-12  # of a posterior, where its logarithm is taken
 
@@ -135,7 +135,7 @@ def hold_labels_out(
     Notes
     -----
     **Cost.** One fit a fold. Beliefs are kept for at most 20,000 tasks, evenly spread; with hundreds of
-    classes for fewer, 67,108,864 numbers in all.
+    classes for fewer, 4,194,304 numbers in all.
 
     Examples
     --------
