@@ -162,9 +162,9 @@ WRITTEN: tuple[Written, ...] = (
         FILES,
     ),
     Written(
-        "gamma noise from a generator that is kept and seeded", NOISE,
-        "return random.SystemRandom().gammavariate(shape, scale)",
-        "return SystemNoise.KEPT.gammavariate(shape, scale)\n\n    KEPT = random.Random(0)", FRESH,
+        "gamma noise from a seeded generator", NOISE,
+        "system, whole = random.SystemRandom(), int(shape)",
+        "system, whole = random.Random(0), int(shape)", FRESH,
     ),
     Written(
         "directions from a seeded generator", NOISE,

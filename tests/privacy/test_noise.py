@@ -2,7 +2,9 @@
 a probability of at most 1e-6 (its p-value must exceed 1e-6)."""
 
 import ast
+import itertools
 import multiprocessing
+import random
 import subprocess
 import sys
 
@@ -44,12 +46,26 @@ def test_opendp_agrees_that_the_scale_costs_the_claim(epsilon):
     [
         (lambda: NOISE.gamma(2.5, 3.0), stats.gamma(2.5, scale=3.0)),
         (lambda: NOISE.gamma(0.5, 3.0), stats.gamma(0.5, scale=3.0)),
+        (lambda: NOISE.gamma(4, 3.0), stats.gamma(4, scale=3.0)),
     ],
 )
 def test_continuous_draws_have_their_law(draw, law):
     draws = np.array([draw() for _ in range(20_000)])
     assert stats.kstest(draws, law.cdf).pvalue > CHANCE
     assert stats.kstest(1.3 * draws, law.cdf).pvalue < CHANCE
+
+
+@pytest.mark.parametrize("shape", [1.0, 2.0, 3.0, 40.0])
+@pytest.mark.parametrize("uniform", [1e-9, 1.0 - 1e-9])
+def test_the_tails_of_the_gamma_law_are_drawn(shape, uniform, monkeypatch):
+    """Near 0 and far out; a sampler that throws such uniform numbers away asks for more of them."""
+    numbers = itertools.repeat(uniform, 40)
+    monkeypatch.setattr(random.SystemRandom, "random", lambda _: next(numbers))
+    law = stats.gamma(shape)
+    tail = law.cdf if uniform < 0.5 else law.sf
+    assert tail(NOISE.gamma(shape, 1.0)) < 1.7e-9
+    monkeypatch.setattr(random.SystemRandom, "random", lambda _: 1e-9)
+    assert stats.gamma(shape + 0.5).cdf(NOISE.gamma(shape + 0.5, 1.0)) < 1.7e-9
 
 
 def test_directions_are_uniform_on_the_sphere():
