@@ -431,10 +431,9 @@ def _outlive_readers() -> None:
             pipe = _Pipe(stream.fileno(), "w", closefd=False)
             pipe._gone = (errno.EPIPE, errno.EIO)[: 1 + pipe.isatty()]
             raw = pipe if stream.write_through else io.BufferedWriter(pipe)  # python -u: unbuffered
-            how = ("encoding", "errors", "line_buffering", "write_through")
+            how = ("encoding", "line_buffering", "write_through")
             same = {key: getattr(stream, key) for key in how}
-            lenient = {"errors": "backslashreplace"} if stream.errors == "strict" else {}
-            setattr(sys, name, io.TextIOWrapper(raw, **same | lenient))
+            setattr(sys, name, io.TextIOWrapper(raw, errors="backslashreplace", **same))
 
 
 def _mention_kernels() -> None:

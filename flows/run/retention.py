@@ -70,8 +70,8 @@ def _to_prune(settings: Settings, limit: int | timedelta, runs: list[Run]) -> li
     else:
         oldest = datetime.now(UTC) - limit
         old = [run for run in runs[:-1] if _ended(run) < oldest]
-    paid = [run for run in runs + left if _ledger_rows(run)]
-    witness = max(paid, key=_ledger_rows, default=None)
+    paid = [run for run in left + runs if _ledger_rows(run)]
+    witness = max(reversed(paid), key=_ledger_rows, default=None)  # the newest of equals
     return [run for run in old + left if witness is None or run.folder != witness.folder]
 
 

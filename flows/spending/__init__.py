@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         read_statements,
         statement,
     )
-    from flows.spending.audit import as_numbers, outcome, trial
+    from flows.spending.audit import as_numbers, claimed, outcome, trial
     from flows.spending.bounded_counts import SET_THRESHOLD
     from flows.spending.corrections import (
         Correction,
@@ -78,12 +78,13 @@ __all__ = [
     "HOLDOUT", "LEDGER_URL", "SET_THRESHOLD", "TRAINING", "VALIDATION", "CandidateVerdict", "CohortRows",
     "Correction", "CountNoise", "GateTerms", "GoldProposal", "Learning", "LedgerSetBack", "Plan",
     "PublicationTerms", "SetShares", "WinShares", "Year", "YearReleases", "as_numbers", "ask_candidates",
-    "check_budget", "check_rank_level", "consensus_label", "count_noise", "dearest", "existing_ledger",
-    "gold_needed", "grow_partition", "known_statement", "learning_features", "numbers", "open_account",
-    "open_state", "outcome", "paying", "plan_correction", "plan_learning", "plan_releases", "plan_year",
-    "preview", "price_of", "propose_gold", "propose_key", "publish_set_shares", "publish_win_shares",
-    "published_group_sizes", "published_size", "read_statements", "split_budget", "split_price",
-    "statement", "trial", "why_not_corrected", "with_grown_partition", "year_months", "year_of",
+    "check_budget", "check_rank_level", "claimed", "consensus_label", "count_noise", "dearest",
+    "existing_ledger", "gold_needed", "grow_partition", "known_statement", "learning_features", "numbers",
+    "open_account", "open_state", "outcome", "paying", "plan_correction", "plan_learning", "plan_releases",
+    "plan_year", "preview", "price_of", "propose_gold", "propose_key", "publish_set_shares",
+    "publish_win_shares", "published_group_sizes", "published_size", "read_statements", "split_budget",
+    "split_price", "statement", "trial", "why_not_corrected", "with_grown_partition", "year_months",
+    "year_of",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

@@ -61,7 +61,7 @@ from privacy import (
 from privacy.accounting import level_text, price_text
 from privacy.mechanisms import COUNT_MECHANISMS, NoisyMax
 
-__all__ = ["AUDITED", "COUNTS", "Audited", "as_numbers", "outcome", "trial"]
+__all__ = ["AUDITED", "COUNTS", "Audited", "as_numbers", "claimed", "outcome", "trial"]
 
 Neighbour = tuple[Query, tuple[Question, ...]]
 """A made-up data set, and for an interaction what it is asked."""
@@ -335,6 +335,20 @@ AUDITED: Mapping[str, Audited] = {
 
 COUNTS = {re.sub("(?<=[a-z])(?=[A-Z])", "_", one.__name__).lower(): one for one in COUNT_MECHANISMS}
 """Every mechanism of class counts."""
+
+
+def claimed(name: str) -> tuple[str, ...]:
+    """Return those of delta, floor and counts that play a part in the audit of a mechanism; all if unknown.
+
+    >>> claimed("discrete_laplace"), claimed("noisy_moments"), claimed("noisy_max")
+    (('counts',), ('delta',), ())
+    """
+    if name in COUNTS:
+        return (*("delta", "floor")[: len(fields(COUNTS[name])) - 1], "counts")
+    if name not in AUDITED:
+        return ("delta", "floor", "counts")
+    make = AUDITED[name].make
+    return ("delta",) if repr(make(1.0, 1e-3)) != repr(make(1.0, 2e-3)) else ()
 
 
 def trial(

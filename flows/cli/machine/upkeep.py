@@ -16,7 +16,17 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from flows.cli.kernels import compile_kernels, where_kept
-from flows.cli.root import MISTAKE, AsJson, Quiet, app, console, mistakes, print_line, waiting_for
+from flows.cli.root import (
+    MISTAKE,
+    AsJson,
+    Quiet,
+    app,
+    console,
+    counted,
+    mistakes,
+    print_line,
+    waiting_for,
+)
 
 if TYPE_CHECKING:
     from flows.run import ListedRun
@@ -54,7 +64,8 @@ def prune(
         gone = (runs_to_prune if dry_run else prune_runs)(chosen, kept)
         for run in gone:
             print_line(f"{'would remove' if dry_run else 'removed'} {run.folder}")
-        print_line(f"{len(gone):,} runs {'would go' if dry_run else 'are gone'}")
+        went = "would go" if dry_run else "is gone" if len(gone) == 1 else "are gone"
+        print_line(f"{counted(len(gone), 'run')} {went}")
 
 
 @app.command(epilog="Example: `crowdassay runs settings.toml`")

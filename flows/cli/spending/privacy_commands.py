@@ -146,8 +146,10 @@ def audit(
                 found = folder_trial(unit=unit, draws=n_pairs, level=level, progress=progress)
         else:
             refuse_dropped(context, ("unit",), "is for public_folder; leave it out")
-            from flows.spending import trial  # OpenDP, for this command only
+            from flows.spending import claimed, trial  # OpenDP, for this command only
 
+            dropped = {"delta", "floor", "counts"}.difference(claimed(mechanism))
+            refuse_dropped(context, dropped, f"plays no part in {mechanism}; leave it out")
             n_draws = N_DRAWS if draws is None else draws
             with waiting_for(f"{n_draws:,} releases of each of two neighbours"):
                 found = trial(

@@ -443,6 +443,20 @@ def test_a_trial_that_cannot_be_is_a_mistake(option: str, value: str, sentence: 
     assert sentence in told.stderr
 
 
+@pytest.mark.parametrize(
+    ("mechanism", "option", "value"),
+    [
+        ("lattice_laplace", "--delta", "1e-6"),
+        ("noisy_moments", "--counts", "3,3"),
+        ("discrete_gaussian", "--floor", "3"),
+    ],
+)
+def test_a_claim_that_a_mechanism_lacks_is_refused(mechanism: str, option: str, value: str) -> None:
+    told = invoke("audit", mechanism, "--draws", "5", option, value)
+    assert told.exit_code == 2
+    assert f"{option} plays no part in {mechanism}; leave it out" in told.stderr
+
+
 def test_report_is_built_again_with_the_same_bytes(finished: Path) -> None:
     run = next(iter((finished / "runs").iterdir()))
     before = (run / "report.html").read_bytes()

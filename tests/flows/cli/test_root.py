@@ -411,7 +411,12 @@ def test_a_sentence_for_an_exit_code_is_printed() -> None:
     assert (done.returncode, done.stderr) == (1, "so\n")
 
 
-def test_a_terminal_that_knows_no_other_letters_has_them_escaped(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "ascii_only", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"}]
+)
+def test_a_terminal_that_knows_no_other_letters_has_them_escaped(
+    ascii_only: dict[str, str], tmp_path: Path
+) -> None:
     """As in a job whose locale is ASCII: what a line says must not end the work."""
     rows = [f"{worker},t{n},{'ab'[n % 2]}" for worker in ("Zoë", "bob", "cy") for n in range(3)]
     table = tmp_path / "labels.csv"
@@ -419,7 +424,7 @@ def test_a_terminal_that_knows_no_other_letters_has_them_escaped(tmp_path: Path)
         "\n".join(["worker,task,label", *rows, "bob,t9,a", "cy,t9,b"]), encoding="utf-8"
     )
     command = [sys.executable, "-m", "flows.cli", "workers", str(table)]
-    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "COLUMNS": "90"}
+    environment = {**os.environ, "PYTHONUTF8": "0", "COLUMNS": "90", **ascii_only}
     done = subprocess.run(command, capture_output=True, cwd=ROOT, env=environment)
     assert (done.returncode, b"Traceback" in done.stderr) == (0, False)
     assert b"Zo\\xeb" in done.stdout

@@ -486,3 +486,17 @@ def test_the_ledgers_witness_is_kept_though_nothing_goes_on_in_it(tmp_path: Path
     run.keep_head(3, "seal")
     run.stop("failed")
     assert prune_runs(settings, 1) == []
+
+
+def test_the_newest_of_runs_that_saw_as_much_of_the_ledger_is_its_witness(tmp_path: Path) -> None:
+    """As of runs that pay nothing, because all of their releases had been paid for."""
+    settings = toy_settings(tmp_path)
+    ended = []
+    for _ in range(3):
+        run = open_run(settings)
+        run.keep_head(3, "seal")
+        run = run.close()
+        for name in NEEDED:
+            (run.folder / name).touch()
+        ended.append(run.folder)
+    assert [run.folder for run in runs_to_prune(settings, 1)] == ended[:2]
