@@ -283,7 +283,7 @@ def _published_sentences(shares: SetShares, folder: Path) -> list[str]:
     lines = [
         f"published: {key}{groups}{again} at epsilon {price_text(shares.terms.epsilon)}, each count within "
         f"±{shares.half_width:,} tasks at {level_text(shares.terms.level)}; {price_text(shares.spent)} of "
-        f"{price_text(shares.budget)} spent; {folder / 'public.html'}"
+        f"{price_text(shares.budget.epsilon)} spent; {folder / 'public.html'}"
     ]
     if shares.n_left_out:
         lines.append(

@@ -181,7 +181,7 @@ def _published_sentences(shares: WinShares, folder: Path) -> list[str]:
     lines = [
         f"published: {key}{len(shares.items):,} items{again} at epsilon {price_text(shares.terms.epsilon)}, "
         f"each within ±{shares.half_width / 2:g} wins at {level_text(shares.terms.level)}; "
-        f"{price_text(shares.spent)} of {price_text(shares.budget)} spent; {folder / 'public.html'}"
+        f"{price_text(shares.spent)} of {price_text(shares.budget.epsilon)} spent; {folder / 'public.html'}"
     ]
     if shares.stale:
         lines.append("internal: it stays as it was published, and answers have changed since")

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from flows.settings import NAME, SettingsError
-from privacy import LatticeLaplace, LatticeLaplaceLaw, Ledger, Unit
+from privacy import Cost, LatticeLaplace, LatticeLaplaceLaw, Ledger, Unit
 from privacy.accounting import price_text
 
 __all__ = ["PublicationTerms", "check_terms", "noise_of", "open_campaign"]
@@ -91,7 +91,7 @@ def noise_of(terms: PublicationTerms, n_counts: int, *, l1: float) -> tuple[Latt
 
 def open_campaign(
     ledger: Ledger, state: Path, terms: PublicationTerms, *, unit: Unit, n: int
-) -> float:
+) -> Cost:
     """Return the campaign's budget, after declaring it if this is its first publication."""
     known = terms.campaign in ledger.datasets()
     if not known and terms.begun:
@@ -108,11 +108,11 @@ def open_campaign(
         ledger.open_budget(
             terms.campaign, unit=unit, epsilon=float(terms.budget or 0), delta=0.0, n=n
         )
-        return float(terms.budget or 0)
-    declared = float(ledger.statement(terms.campaign, entries=0).budget.epsilon)
-    if terms.budget is not None and terms.budget != declared:
+    declared = ledger.statement(terms.campaign, entries=0).budget
+    if known and terms.budget is not None and terms.budget != float(declared.epsilon):
         raise SettingsError(
-            f"the budget of the campaign {terms.campaign!r} is epsilon {price_text(declared)}, got "
+            f"the budget of the campaign {terms.campaign!r} is epsilon "
+            f"{price_text(declared.epsilon)}, got "
             f"{price_text(terms.budget)}: leave --budget out, or raise it with crowdassay budget {state} "
             f"--dataset {terms.campaign} --raise-to"
         )

@@ -30,6 +30,7 @@ from flows.spending.without_run.campaign_terms import (
     open_campaign,
 )
 from privacy import (
+    Cost,
     LatticeLaplace,
     Ledger,
     Part,
@@ -84,7 +85,7 @@ class SetShares:
     high: Float64[np.ndarray, "groups classes"]
     half_width: int
     scale: float
-    budget: float
+    budget: Cost
     spent: float
     unit: str
     arithmetic: str
@@ -109,7 +110,8 @@ class SetShares:
         terms = self.terms
         return {
             "name": terms.campaign, "publication": terms.publication, "epsilon": terms.epsilon,
-            "delta": 0.0, "budget": self.budget, "unit": self.unit, "level": terms.level,
+            "delta": 0.0, "budget": float(self.budget.epsilon),
+            "budget_delta": float(self.budget.delta), "unit": self.unit, "level": terms.level,
             "max_labels": self.max_labels, "threshold": self.threshold,
             "mechanism": "lattice Laplace", "scale": self.scale, "arithmetic": self.arithmetic,
             "half_width_labels": self.half_width, "rows": rows,

@@ -26,7 +26,7 @@ from flows.spending.without_run.campaign_terms import (
     noise_of,
     open_campaign,
 )
-from privacy import LatticeLaplace, Publication, Unit, win_points
+from privacy import Cost, LatticeLaplace, Publication, Unit, win_points
 from quality import Comparisons, rank_intervals
 from quality.comparisons import scores_of_points
 
@@ -79,7 +79,7 @@ class WinShares:
     worst: Int64[np.ndarray, " items"]
     half_width: int
     scale: float
-    budget: float
+    budget: Cost
     spent: float
     arithmetic: str
     paid_before: bool
@@ -100,7 +100,8 @@ class WinShares:
         terms = self.terms
         return {
             "name": terms.campaign, "publication": terms.publication, "epsilon": terms.epsilon,
-            "delta": 0.0, "budget": self.budget, "unit": str(UNIT), "level": terms.level,
+            "delta": 0.0, "budget": float(self.budget.epsilon),
+            "budget_delta": float(self.budget.delta), "unit": str(UNIT), "level": terms.level,
             "mechanism": "lattice Laplace", "scale": self.scale, "arithmetic": self.arithmetic,
             "half_width_half_points": self.half_width, "n_comparisons": int(self.met.sum()) // 2,
             "rows": [{name: values[at] for name, values in columns.items()} for at in order],

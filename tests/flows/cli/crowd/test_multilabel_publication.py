@@ -18,12 +18,14 @@ from typer.testing import CliRunner
 from flows.cli import app
 from flows.report import SET_SHARES
 from flows.settings import SettingsError
-from flows.spending import PublicationTerms, existing_ledger, publish_set_shares
+from flows.spending import PublicationTerms, existing_ledger, open_state, publish_set_shares
+from privacy import Unit
 
 CLASSES = ("cat", "dog", "eel", "fox")
 FILES = ["public.html", "release.json", "shares.csv", "shares.parquet"]
 PUBLIC = {
-    "format", "version", "columns", "protects", "name", "publication", "epsilon", "delta", "budget", "unit",
+    "format", "version", "columns", "protects", "name", "publication", "epsilon", "delta", "budget",
+    "budget_delta", "unit",
     "level", "max_labels", "threshold", "mechanism", "scale", "arithmetic", "half_width_labels", "rows",
 }  # fmt: skip
 SETS = {"t1": "cat|dog", "t2": "cat", "t3": "dog|eel", "t4": "none", "t5": "cat|dog|eel"}
@@ -287,7 +289,12 @@ def test_a_publication_may_use_its_budget_up_and_its_campaign_then_has_begun(
     max_labels: int,
 ) -> None:
     first = shares(PublicationTerms("toy", 0.5, budget=0.5), max_labels)
-    assert (first.budget, first.spent, first.n_paid_before, first.n_stale) == (0.5, 0.5, 0, 0)
+    assert (first.budget.epsilon, first.spent, first.n_paid_before, first.n_stale) == (
+        0.5,
+        0.5,
+        0,
+        0,
+    )
     again = shares(PublicationTerms("toy", 0.5, begun=True), max_labels)
     assert (again.budget, again.spent, again.n_paid_before) == (0.5, 0.5, 2)
     assert (again.noisy == first.noisy).all()
@@ -316,3 +323,13 @@ def test_a_publication_never_holds_the_state_folder() -> None:
         "--publish public must not hold the state folder, got --state public/state" in told.stderr
     )
     assert not Path("public", "state").exists()
+
+
+def test_the_delta_of_a_budget_that_a_run_declared_is_published_with_it() -> None:
+    """The campaign of a run's settings may have one, and Gaussian noise may have spent it."""
+    with open_state(Path("state")) as ledger:
+        ledger.open_budget("labels", unit=Unit.CONSENSUS_LABEL, epsilon=2.0, delta=1e-6, n=10)
+    assert publish().exit_code == 0
+    assert (released()["budget"], released()["budget_delta"]) == (2.0, 1e-6)
+    page = Path("public/public.html").read_text(encoding="utf-8")
+    assert "but for an addition of δ = 1e-06: that is the campaign’s whole budget" in page

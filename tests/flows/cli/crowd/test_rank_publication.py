@@ -14,14 +14,15 @@ from typer.testing import CliRunner
 from flows.cli import app
 from flows.report import WIN_SHARES
 from flows.settings import SettingsError
-from flows.spending import PublicationTerms, existing_ledger, publish_win_shares
-from privacy import LatticeLaplace
+from flows.spending import PublicationTerms, existing_ledger, open_state, publish_win_shares
+from privacy import LatticeLaplace, Unit
 from quality import encode_comparisons
 from quality.comparisons import scores_of_points
 
 FILES = ["public.html", "release.json", "wins.csv", "wins.parquet"]
 PUBLIC = {
-    "format", "version", "columns", "protects", "name", "publication", "epsilon", "delta", "budget", "unit",
+    "format", "version", "columns", "protects", "name", "publication", "epsilon", "delta", "budget",
+    "budget_delta", "unit",
     "level", "mechanism", "scale", "arithmetic", "half_width_half_points", "n_comparisons", "rows",
 }  # fmt: skip
 
@@ -238,3 +239,13 @@ def test_models_that_nobody_is_are_refused_before_anything_is_paid() -> None:
     assert told.exit_code == 2
     assert "--models zz* must name some of the workers and leave people" in told.stderr
     assert not Path("state").exists()
+
+
+def test_the_delta_of_a_budget_that_a_run_declared_is_published_with_it() -> None:
+    """The campaign of a run's settings may have one, and Gaussian noise may have spent it."""
+    with open_state(Path("state")) as ledger:
+        ledger.open_budget("comparisons", unit=Unit.ANSWER, epsilon=2.0, delta=1e-6, n=10)
+    assert publish().exit_code == 0
+    assert (released()["budget"], released()["budget_delta"]) == (2.0, 1e-6)
+    page = Path("public/public.html").read_text(encoding="utf-8")
+    assert "but for an addition of δ = 1e-06: that is the campaign’s whole budget" in page
