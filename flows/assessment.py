@@ -162,7 +162,14 @@ def assess(
             f"assess keeps and releases nothing, so it takes no {apart[0]}; write a settings file and "
             "run it: run_pipeline(load_settings(path))"
         )
-    columns = {"worker": worker, "task": task, "label": label}
+    columns = {
+        "worker": str(worker),
+        "task": str(task),
+        "label": str(label),
+    }  # pandas has numbers too
+    if len(set(columns.values())) < len(columns):
+        named = ", ".join(map(repr, columns.values()))
+        raise SettingsError(f"worker, task and label must be three columns, got {named}")
     with TemporaryDirectory(prefix="crowdassay-") as scratch:
         folder, types = Path(scratch), dict[str, pa.DataType]()  # of the labels' columns
         given: dict[str, Any] = {"gold_sampling": gold_sampling, "duplicates": duplicates}

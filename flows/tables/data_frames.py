@@ -204,12 +204,14 @@ def typed_like(names: pa.ChunkedArray, source: pa.DataType) -> pa.ChunkedArray:
     """
     if pa.types.is_dictionary(source):
         source = source.value_type
-    numeric = pa.types.is_integer(source) or pa.types.is_floating(source)
-    if not (numeric or pa.types.is_boolean(source)):
+    text = pa.types.is_string(source) or pa.types.is_large_string(source)
+    if text or not (pa.types.is_primitive(source) or pa.types.is_decimal(source)):
         return names
     try:
+        if pa.types.is_duration(source):  # read as a number of microseconds
+            return names.cast(pa.int64()).cast(pa.duration("us")).cast(source)
         return names.cast(source)
-    except pa.ArrowInvalid:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return names
 
 

@@ -183,7 +183,7 @@ class LabelWatcher:
         return self._monitor.cards()
 
     def save(self, path: Path) -> None:
-        """Write the whole state as an ``.npz`` file without pickle, whole or not at all."""
+        """Write the whole state as an ``.npz`` file without pickle, whole or not at all; a link stays one."""
         numbers = [self._place, self._seconds, self._last, self._since, self._given]
         arrays = {
             "version": np.array(VERSION),
@@ -194,7 +194,7 @@ class LabelWatcher:
             "pairs": np.array(sorted(self._pairs), np.int64).reshape(-1, 2),
             "n_repeated": np.array(self.n_repeated),
         } | {f"numbers{i}": np.array(one, float) for i, one in enumerate(numbers)}
-        write_arrays(path, arrays, compressed=True, mode=0o600)
+        write_arrays(path.resolve(), arrays, compressed=True, mode=0o600)
 
     @classmethod
     def load(cls, path: Path) -> Self:

@@ -36,6 +36,8 @@ def held_state(path: Path | None, *, false_alarm: float | None = None) -> Iterat
     if path is None:
         yield _watcher(None, false_alarm)
         return
+    if path.is_symlink():  # a link and what it leads to are one state
+        path = path.resolve()
     if path.is_dir():
         raise TableError(f"{path} is a folder; name a file for the state")
     try:

@@ -46,7 +46,7 @@ class KernelWitness:
     bandwidth
         Bandwidth of the Gaussian kernel. None: `trial` chooses it.
     ridge
-        Weight of the squared norm, per point. None: `trial` chooses it, and the bandwidth with it.
+        Weight of the squared norm, per point. None: `trial` chooses it.
 
     Raises
     ------
@@ -73,7 +73,7 @@ class KernelWitness:
 
         The trial approximates the kernel from at most 300 landmarks, spread over all bags.
         """
-        method = self if self.bandwidth and self.ridge else choose_witness(labelled)
+        method = self if self.bandwidth and self.ridge else choose_witness(labelled, self)
         train = partial(_ridge_regression, ridge=_given(method.ridge))
         features = NystroemMap.of(_landmarks(labelled, CHOICE_LANDMARKS), _given(method.bandwidth))
         embedded = LabelledBags(
@@ -90,8 +90,8 @@ class KernelWitness:
         return ScoreMatcher(labelled, kernel_witness(labelled, self), self.bandwidth)
 
 
-def choose_witness(labelled: LabelledBags) -> KernelWitness:
-    """Choose bandwidth and ridge by least generalised cross-validation error [1]_.
+def choose_witness(labelled: LabelledBags, given: KernelWitness | None = None) -> KernelWitness:
+    """Choose bandwidth and ridge, where `given` has none, by least generalised cross-validation error [1]_.
 
     With F the points' features, T the centred proportions of their bags and d the trace of the smoother
     F (F'F + n ridge I)^-1 F', the criterion is ||T - T_fitted||^2 / (n - d - 1)^2. It uses every point,
@@ -115,14 +115,20 @@ def choose_witness(labelled: LabelledBags) -> KernelWitness:
     target = np.repeat(labelled.mixture, labelled.size, axis=0)
     target = target - target.mean(axis=0)
     landmark = _landmarks(labelled, CHOICE_LANDMARKS)
-    median = median_distance(labelled.points)
     best, chosen = math.inf, KernelWitness()
-    for bandwidth in median * BANDWIDTHS[::-1]:
-        error = _validation_errors(NystroemMap.of(landmark, bandwidth)(point), target)[::-1]
+    given = given or KernelWitness()
+    ridges = RIDGES if given.ridge is None else np.array([given.ridge])
+    if given.bandwidth is None:
+        widths = median_distance(labelled.points) * BANDWIDTHS
+    else:
+        widths = np.array([given.bandwidth])
+    for bandwidth in widths[::-1]:
+        feature = NystroemMap.of(landmark, bandwidth)(point)
+        error = _validation_errors(feature, target, ridges)[::-1]
         least = int(error.argmin())
         if error[least] < best:
             best = float(error[least])
-            chosen = KernelWitness(float(bandwidth), float(RIDGES[::-1][least]))
+            chosen = KernelWitness(float(bandwidth), float(ridges[::-1][least]))
     return chosen
 
 
@@ -182,14 +188,16 @@ def _landmarks(
 
 
 def _validation_errors(
-    feature: Float[np.ndarray, "points directions"], target: Float[np.ndarray, "points classes"]
+    feature: Float[np.ndarray, "points directions"],
+    target: Float[np.ndarray, "points classes"],
+    ridges: Float[np.ndarray, " ridges"],
 ) -> Float[np.ndarray, " ridges"]:
     """Return the criterion of `choose_witness` for every ridge, from one eigendecomposition."""
     n = len(feature)
     value, vector = np.linalg.eigh(feature.T @ feature)
     value = np.maximum(value, 0.0)
     power = np.square(vector.T @ (feature.T @ target)).sum(axis=1)
-    shrunk = value + RIDGES[:, None] * n
+    shrunk = value + ridges[:, None] * n
     residual = np.square(target).sum() - (power * (2 / shrunk - value / shrunk**2)).sum(axis=1)
     freedom = n - 1 - (value / shrunk).sum(axis=1)
     return np.asarray(np.where(freedom > 0, residual / np.maximum(freedom, 1e-9) ** 2, np.inf))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_regressor
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
@@ -240,7 +240,8 @@ class DecisionImage(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"classifier must be one of {', '.join(CLASSIFIERS)} or an estimator, got {kind!r}"
             )
         else:
-            model = clone(kind).fit(scores, positive)
+            target = np.where(positive, 1.0, -1.0) if is_regressor(kind) else positive
+            model = clone(kind).fit(scores, target)
             if not (hasattr(model, "coef_") and hasattr(model, "intercept_")):
                 raise ValueError(
                     "classifier must have coef_ and intercept_ once it is fitted, as linear ones have,"

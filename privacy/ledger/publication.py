@@ -71,7 +71,9 @@ def check_keys_are_unused(book: Book, new: Sequence[Query]) -> None:
             found = book.connection.scalars(cells.where(entries.c.query == name[1]))
             names[name] = set(found)
         cell = None if query.part is None else query.part.name
-        if cell in names[name]:
+        known = names[name]
+        # all together and apart are two forms of one publication: the second would be drawn and paid again
+        if cell in known or (known and (cell is None) != (None in known)):
             raise LedgerError(
                 f"{_what(query)} was published already with another mechanism, price, unit or terms; "
                 f"{ANOTHER_KEY}"

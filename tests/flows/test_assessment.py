@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import tempfile
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +63,33 @@ def test_ids_and_labels_have_the_types_that_they_came_with(found: Assessment) ->
     coded = assess(numbers, filter={"n_workers": 0}, **NAMED)
     assert set(coded.consensus.arrow["label"].to_pylist()) == {0, 1}
     assert coded.shares.arrow["class"].to_pylist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda n: pd.Timestamp("2024-01-01", tz="Europe/Paris") + pd.Timedelta(days=n),
+        lambda n: pd.Timestamp("2024-01-01") + pd.Timedelta(hours=n),
+        lambda n: pd.Timedelta(hours=n),
+        lambda n: datetime.date(2024, 1, 1) + datetime.timedelta(days=n),
+        lambda n: Decimal(n) / 4,
+    ],
+    ids=["moment with a zone", "moment", "duration", "date", "decimal"],
+)
+def test_ids_of_other_types_come_back_as_they_came(make: Any) -> None:
+    labels, _ = crowd()
+    given = labels.assign(item=[make(int(task)) for task in labels["item"]])
+    found = assess(given, filter={"n_workers": 0}, **NAMED).consensus.to_pandas()
+    assert len(given.merge(found, left_on="item", right_on="task")) == len(given)
+
+
+def test_three_columns_are_named_by_text_or_numbers_and_each_once() -> None:
+    labels, _ = crowd()
+    unnamed = labels.set_axis([0, 1, 2], axis=1)
+    found = assess(unnamed, worker=0, task=1, label=2, filter={"n_workers": 0})  # type: ignore[arg-type]
+    assert len(found.consensus) == labels["item"].nunique()
+    with pytest.raises(SettingsError, match="must be three columns, got 'item', 'item', 'answer'"):
+        assess(labels, worker="item", task="item", label="answer")
 
 
 def test_ids_have_the_types_of_the_labels_whatever_gold_and_tasks_have(tmp_path: Path) -> None:

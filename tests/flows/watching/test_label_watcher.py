@@ -97,6 +97,18 @@ def test_a_row_that_waits_is_counted_in_bytes_until_it_ends(tmp_path: Path) -> N
     assert watch_once(labels, state).counts == "3 labels, 3 workers, 1 tasks"
 
 
+def test_a_link_and_what_it_leads_to_are_one_state(tmp_path: Path) -> None:
+    labels, state, link = (tmp_path / name for name in ("labels.csv", "state.npz", "link.npz"))
+    labels.write_text(crowd(20))
+    watch_once(labels, state)
+    link.symlink_to(state)
+    labels.write_text(labels.read_text() + "w0,t9000,late,,\n")
+    assert watch_once(labels, link).counts == watch_once(labels, state).counts
+    assert link.is_symlink()
+    with held_state(link), pytest.raises(WatchBusy, match="in use"), held_state(state):
+        pass
+
+
 def test_a_state_keeps_its_probability_of_a_false_alarm(tmp_path: Path) -> None:
     labels, state = tmp_path / "labels.csv", tmp_path / "state.npz"
     labels.write_text(crowd(20) + "w0,t9000,late,,\n")

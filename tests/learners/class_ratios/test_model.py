@@ -400,6 +400,16 @@ def test_methods_with_parameters_out_of_range_are_refused(value):
         KernelWitness(bandwidth=1.0, ridge=value)
 
 
+def test_what_a_witness_is_given_is_kept_and_the_rest_is_chosen():
+    bags, proportions, _ = three_class_bags(0)
+    labelled = LabelledBags.of(bags, proportions)
+    for given in (KernelWitness(ridge=0.5), KernelWitness(bandwidth=2.0)):
+        found = given.trial(labelled).method
+        assert found.ridge == (given.ridge or found.ridge)
+        assert found.bandwidth == (given.bandwidth or found.bandwidth)
+        assert None not in (found.ridge, found.bandwidth)
+
+
 @pytest.mark.parametrize("method", QUICK, ids=lambda method: method.name)
 def test_a_method_with_something_left_to_choose_does_not_fit(method):
     bags, proportions, _ = three_class_bags(0)

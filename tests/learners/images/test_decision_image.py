@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.linear_model import RidgeClassifier
+from sklearn.linear_model import LinearRegression, Ridge, RidgeClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -38,6 +38,14 @@ def test_the_decision_is_along_the_image_and_the_normal_is_of_the_rows(rows, cla
     assert image.dual_coef_ @ scores == pytest.approx(image.normal_, abs=1e-4)
     assert np.abs(image.decision_image_[4]) < 1e-9
     assert image.score(x, y) > 0.75
+
+
+def test_a_regressor_decides_between_the_classes_halfway(rng):
+    """Trained on 0 and 1, and cut at 0, it would put nearly all rows into the second class."""
+    rows = rng.normal(size=(400, 5))
+    label = rows[:, 0] > 0
+    for regressor in (Ridge(), LinearRegression()):
+        assert DecisionImage(regressor).fit(rows, label).score(rows, label) > 0.95
 
 
 @EACH

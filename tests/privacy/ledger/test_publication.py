@@ -104,6 +104,25 @@ def test_a_key_never_draws_twice_on_other_terms(tmp_path, other):
         open_toy(tmp_path / "new", epsilon=4.0).afford([asked, other])
 
 
+@pytest.mark.parametrize("together_first", [True, False])
+def test_a_key_never_draws_all_together_and_each_apart(tmp_path, together_first):
+    """As a run on grown data may ask: it would pay a second time, and what was published would change."""
+    ledger = open_toy(tmp_path)
+    forms = [
+        [(HALF, keyed(counts_query()))],
+        [(HALF, keyed(counts_query(part=Part("site:1", name)))) for name in ("n", "s")],
+    ]
+    first, other = forms if together_first else forms[::-1]
+    for asked in first:
+        ledger.release(*asked)
+    paid = spent(ledger)
+    for call in (lambda: ledger.release(*other[0]), lambda: ledger.afford(other)):
+        with pytest.raises(LedgerError, match="publication 2026-11 of 'toy'.* published already"):
+            call()
+    assert spent(ledger) == paid
+    assert not ledger.release(*first[0]).fresh
+
+
 def test_cells_of_one_key_are_drawn_each_once(tmp_path):
     ledger = open_toy(tmp_path)
     north, south = (keyed(counts_query(part=Part("site:1", name))) for name in ("n", "s"))
