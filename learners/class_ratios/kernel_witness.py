@@ -117,11 +117,11 @@ def choose_witness(labelled: LabelledBags, given: KernelWitness | None = None) -
     landmark = _landmarks(labelled, CHOICE_LANDMARKS)
     best, chosen = math.inf, KernelWitness()
     given = given or KernelWitness()
-    ridges = RIDGES if given.ridge is None else np.array([given.ridge])
+    ridges = RIDGES if given.ridge is None else np.array([float(given.ridge)])
     if given.bandwidth is None:
         widths = median_distance(labelled.points) * BANDWIDTHS
     else:
-        widths = np.array([given.bandwidth])
+        widths = np.array([float(given.bandwidth)])
     for bandwidth in widths[::-1]:
         feature = NystroemMap.of(landmark, bandwidth)(point)
         error = _validation_errors(feature, target, ridges)[::-1]

@@ -123,7 +123,9 @@ def test_bounds_count_alike_tasks_of_one_subject_as_one(
     assert "Clopper-Pearson" not in names
     assert all("independent records" not in bound["assumption"] for bound in found)
     page = (result.folder / "report.html").read_text(encoding="utf-8")
-    assert "Tasks of one subject may all be alike, so that they count as one task" in page
+    said = "Tasks of one subject may all be alike, so that they count as one task" in page
+    (bound,) = (one for one in found if one["name"] == "Chernoff")
+    assert said == (not bound["applies"] or bound["value"] < 0.9)  # noise may leave nothing to say
 
 
 def test_a_subject_is_dealt_whole(run: tuple[Path, RunResult, bool]) -> None:
