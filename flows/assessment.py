@@ -162,11 +162,8 @@ def assess(
             f"assess keeps and releases nothing, so it takes no {apart[0]}; write a settings file and "
             "run it: run_pipeline(load_settings(path))"
         )
-    columns = {
-        "worker": str(worker),
-        "task": str(task),
-        "label": str(label),
-    }  # pandas has numbers too
+    # pandas names columns by numbers too
+    columns = {"worker": str(worker), "task": str(task), "label": str(label)}
     if len(set(columns.values())) < len(columns):
         named = ", ".join(map(repr, columns.values()))
         raise SettingsError(f"worker, task and label must be three columns, got {named}")
