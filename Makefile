@@ -34,7 +34,7 @@ bench: install   ## speed against the peers, in one run; fails where a promised 
 
 shapes: install  ## the pure rooms' tests with every array's shape and type checked
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests/quality tests/privacy tests/learners -q \
-		-m 'not refusal and not slow' --jaxtyping-packages=quality,privacy,learners,beartype.beartype
+		-m 'not refusal and not slow and not long' --jaxtyping-packages=quality,privacy,learners,beartype.beartype
 
 wheel: install   ## build the wheel and run the demo from it, in an environment of its own, and its extra for workbooks
 	rm -rf dist && $(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import signal
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import typer.testing
 from absl.logging import PythonHandler
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -32,6 +34,12 @@ def captured_streams_stay_open() -> None:
     Under a CliRunner that is pytest's own: every later test of the process would fail.
     """
     PythonHandler.close = logging.StreamHandler.close
+
+
+@pytest.fixture(scope="session", autouse=True)
+def the_command_line_is_built_once() -> None:
+    """A CliRunner builds all commands anew for each call, which takes as long as most of them."""
+    typer.testing._get_command = functools.cache(typer.main.get_command)  # type: ignore[attr-defined]
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow.compute as pc
@@ -164,38 +165,21 @@ def check_labels(
     all but the first or the last. Of labels that are the same the first is kept.
     """
     table.query("CREATE OR REPLACE TABLE fault (row BIGINT, reason VARCHAR)")
-    faults = [_torn(table)]
-    for name in LABEL_COLUMNS:
-        remedy = "fill the cell or delete the row"
-        faults.append(_rows_where(table, f"blank {name}", f"{quote(name)} IS NULL", name, remedy))
-        long = f"length({quote(name)}) > {MAX_LETTERS}"
-        what = f"{name} of more than {MAX_LETTERS:,} letters"
-        faults.append(_rows_where(table, what, long, name, "shorten it"))
-        nul = f"contains({quote(name)}, chr(0))"
-        faults.append(_rows_where(table, f"{name} with a NUL byte", nul, name, "delete the byte"))
-    faults += _repeats(table, duplicates)
+    sought = [one for name in LABEL_COLUMNS for one in _wrong_cells(name)]
+    faults = [_torn(table), *_rows_where(table, [*sought, *_repeats(table, duplicates)])]
     header = " AND ".join(f"lower({quote(name)}) = '{name}'" for name in LABEL_COLUMNS)
     remedy = "delete the row: files were put one behind another with their headers"
-    doubts = [_found(table, "the header again", header, "label", remedy)]
+    dubious = [_Sought("the header again", header, "label", remedy)]
     if SECONDS in table.names:
         wrong = f"{quote(SECONDS)} IS NOT NULL AND {NOT_SECONDS.format(quote(SECONDS))}"
         remedy = "the clean copy leaves the cell blank"
-        doubts.append(
-            _found(table, "seconds that are no number, or below 0", wrong, SECONDS, remedy)
-        )
-    words = ", ".join(f"'{word}'" for word in NOTHING)
-    for name in LABEL_COLUMNS:
-        doubts += [
-            _found(table, f"{name} that may mean nothing", f"lower({quote(name)}) IN ({words})", name,
-                   "delete the row if it means that there is none"),
-            _found(table, f"{name} with letters that nobody sees",
-                   f"regexp_matches({quote(name)}, '{HIDDEN}')", name, "delete those letters"),
-        ]  # fmt: skip
-    doubts.append(
-        _found(table, "several labels in a cell", f"regexp_matches(label, '{SEVERAL}')", "label",
-               f"if they hold at once: crowdassay multilabel {shlex.quote(given or table.file)}")
+        dubious.append(_Sought("seconds that are no number, or below 0", wrong, SECONDS, remedy))
+    dubious += [one for name in LABEL_COLUMNS for one in _dubious_cells(name)]
+    dubious.append(
+        _Sought("several labels in a cell", f"regexp_matches(label, '{SEVERAL}')", "label",
+                f"if they hold at once: crowdassay multilabel {shlex.quote(given or table.file)}")
     )  # fmt: skip
-    doubts += [_free_labels(table), _undeclared_models(table)]
+    doubts = [*_found(table, dubious), _free_labels(table), _undeclared_models(table)]
     spelling = dict[str, str]()
     for name in LABEL_COLUMNS:
         variants = _variants(table, name)
@@ -260,37 +244,82 @@ def _torn(table: TextTable) -> Finding:
     return Finding("torn line", len(table.torn), places, example, remedy)
 
 
-def _rows_where(table: TextTable, what: str, where: str, column: str, remedy: str) -> Finding:
-    """Return a fault, and note its rows."""
-    table.query(f"INSERT INTO fault SELECT {ROW}, '{what}' FROM t WHERE {where}")
-    return _found(table, what, where, column, remedy)
+class _Sought(NamedTuple):
+    """Something to look for: in rows where a condition holds, shown by a column's cell, with its remedy."""
+
+    what: str
+    where: str
+    column: str
+    remedy: str
 
 
-def _found(table: TextTable, what: str, where: str, column: str, remedy: str) -> Finding:
-    found = table.query(
-        f"SELECT count(*), min_by({quote(column)}, {ROW}), min({ROW}, {SHOWN}) FROM t WHERE {where}"
+def _wrong_cells(name: str) -> list[_Sought]:
+    """Return the faults that a cell of a column may have."""
+    cell, long = quote(name), f"{name} of more than {MAX_LETTERS:,} letters"
+    return [
+        _Sought(f"blank {name}", f"{cell} IS NULL", name, "fill the cell or delete the row"),
+        _Sought(long, f"length({cell}) > {MAX_LETTERS}", name, "shorten it"),
+        _Sought(f"{name} with a NUL byte", f"contains({cell}, chr(0))", name, "delete the byte"),
+    ]
+
+
+def _dubious_cells(name: str) -> list[_Sought]:
+    """Return the doubts that a cell of a column may raise."""
+    cell, words = quote(name), ", ".join(f"'{word}'" for word in NOTHING)
+    return [
+        _Sought(f"{name} that may mean nothing", f"lower({cell}) IN ({words})", name,
+                "delete the row if it means that there is none"),
+        _Sought(f"{name} with letters that nobody sees", f"regexp_matches({cell}, '{HIDDEN}')", name,
+                "delete those letters"),
+    ]  # fmt: skip
+
+
+def _rows_where(table: TextTable, sought: Sequence[_Sought]) -> list[Finding]:
+    """Return faults, and note their rows."""
+    found = _found(table, sought)
+    for fault, one in zip(sought, found, strict=True):
+        if one.count:
+            table.query(
+                f"INSERT INTO fault SELECT {ROW}, '{fault.what}' FROM t WHERE {fault.where}"
+            )
+    return found
+
+
+def _found(table: TextTable, sought: Sequence[_Sought]) -> list[Finding]:
+    """Return what is found of all that is sought, in one pass over the rows."""
+    holds = ", ".join(f"({one.where}) AS holds{place}" for place, one in enumerate(sought))
+    told = ", ".join(
+        f"count(*) FILTER (holds{place}), min_by({quote(one.column)}, {ROW}) FILTER (holds{place}), "
+        f"min({ROW}, {SHOWN}) FILTER (holds{place})"
+        for place, one in enumerate(sought)
     )
-    count, example, rows = found[0]
-    places = ", ".join(map(table.place, rows or ()))
-    return Finding(what, count, places, example or "", remedy)
+    (cells,) = table.query(f"SELECT {told} FROM (SELECT *, {holds} FROM t)")
+    findings = []
+    for one, count, example, rows in zip(sought, cells[::3], cells[1::3], cells[2::3], strict=True):
+        places = ", ".join(map(table.place, rows or ()))
+        findings.append(Finding(one.what, count, places, example or "", one.remedy))
+    return findings
 
 
-def _repeats(table: TextTable, duplicates: Duplicates) -> list[Finding]:
-    """Return a worker's labels of a task that are given again: the same, and others."""
+def _repeats(table: TextTable, duplicates: Duplicates) -> list[_Sought]:
+    """Return how a worker's labels of a task are found that are given again: the same, and others."""
+    given = "worker IS NOT NULL AND task IS NOT NULL AND label IS NOT NULL"
     table.query(
-        f"CREATE OR REPLACE TABLE again AS SELECT {ROW} AS row, label, "
+        "CREATE OR REPLACE TABLE again AS WITH twice AS "
+        f"(SELECT worker, task FROM t WHERE {given} GROUP BY worker, task HAVING count(*) > 1) "
+        f"SELECT {ROW} AS row, "
         f"row_number() OVER (PARTITION BY worker, task, label ORDER BY {ROW}) AS same, "
         f"row_number() OVER (PARTITION BY worker, task ORDER BY {ROW}) AS place, "
         "count(*) OVER (PARTITION BY worker, task) AS size, "
         "min(label) OVER (PARTITION BY worker, task) != max(label) OVER (PARTITION BY worker, task) "
-        "AS differ FROM t WHERE worker IS NOT NULL AND task IS NOT NULL AND label IS NOT NULL"
+        f"AS differ FROM t SEMI JOIN twice USING (worker, task) WHERE {given}"
     )
     chosen = {"error": "true", "first": "place > 1", "last": "place < size"}[duplicates]
     return [
-        _rows_where(table, "the same label again", _among("NOT differ AND same > 1"), "label",
-                    "the clean copy keeps the first"),
-        _rows_where(table, "another label of the same worker and task", _among(f"differ AND {chosen}"),
-                    "label", "choose with --duplicates first or last"),
+        _Sought("the same label again", _among("NOT differ AND same > 1"), "label",
+                "the clean copy keeps the first"),
+        _Sought("another label of the same worker and task", _among(f"differ AND {chosen}"), "label",
+                "choose with --duplicates first or last"),
     ]  # fmt: skip
 
 
@@ -323,6 +352,8 @@ def _plain(text: str) -> str:
     """Return a text without capitals, spaces and variant forms of letters and numbers."""
     if NUMBER.fullmatch(text):
         return repr(float(text)) if len(text) < 16 else text
+    if text.isascii():  # nothing to be composed or left out, and ten times as quick
+        return " ".join(text.lower().split())
     seen = (one for one in unicodedata.normalize("NFKC", text) if unicodedata.category(one) != "Cf")
     return " ".join("".join(seen).casefold().split())
 

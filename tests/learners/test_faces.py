@@ -44,6 +44,7 @@ LATE = [
 FACES = ["learners", *(f"learners.{name}" for name in SUBROOMS)]
 
 
+@pytest.mark.long
 def test_faces_load_scikit_learn_only_for_a_name_that_needs_it():
     """In a process of its own, because others may have loaded it."""
     code = (

@@ -224,6 +224,7 @@ WEAKEST = {  # counts where a mechanism is at its weakest; urns are slow to draw
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "mechanism", [*count_mechanisms(1.0, 0.04, 10), DiscreteGaussian(0.5, 0.01)], ids=repr
 )

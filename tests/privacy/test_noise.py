@@ -27,6 +27,7 @@ def discrete_laplace_p_value(draws, scale):
     return stats.chisquare(observed, len(draws) * law).pvalue
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scale", [2.0, 6.666666666666667])
 def test_discrete_laplace_draws_have_their_law(scale):
     """Acceptance A11; a scale wrong by 5 % is found out by the same test."""

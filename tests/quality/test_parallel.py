@@ -248,6 +248,7 @@ print(outer(3))
 """
 
 
+@pytest.mark.long
 def test_a_kernel_is_compiled_anew_where_one_that_it_calls_has_changed(tmp_path: Path) -> None:
     """Numba stamps saved code by the caller's file alone: an upgrade went on with the old callee."""
     (tmp_path / "outer.py").write_text(CALLING)

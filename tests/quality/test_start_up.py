@@ -107,6 +107,7 @@ def copy_package(site: Path) -> None:
     shutil.copytree(SOURCE, site / "quality", ignore=shutil.ignore_patterns("__pycache__"))
 
 
+@pytest.mark.long
 def test_no_kernel_is_compiled_twice_where_the_package_cannot_be_written(tmp_path: Path) -> None:
     """A file stands where each cache folder would be: so not even root can make it."""
     site, home = tmp_path / "site", tmp_path / "home"
@@ -150,6 +151,7 @@ def may_mount() -> bool:
 mounts = pytest.mark.skipif(not may_mount(), reason="unshare and mount need rights of their own")
 
 
+@pytest.mark.long
 @mounts
 def test_a_read_only_installation_without_a_home_keeps_kernels_in_a_private_folder(
     tmp_path: Path,
@@ -176,6 +178,7 @@ def test_a_read_only_installation_without_any_folder_does_without_a_cache(tmp_pa
     assert folders == [False]
 
 
+@pytest.mark.long
 @mounts
 def test_kernels_kept_beforehand_are_loaded_from_a_folder_that_cannot_be_written(
     tmp_path: Path,

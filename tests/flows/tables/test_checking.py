@@ -168,7 +168,7 @@ CELL = st.sampled_from(["a", "b", "A", "", " ", "NaN", "t1", "t2", "1", "1.0", "
 LINE = st.lists(CELL, min_size=1, max_size=5).map(",".join)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     lines=st.lists(LINE, min_size=1, max_size=8), keep=st.sampled_from(["error", "first", "last"])
 )

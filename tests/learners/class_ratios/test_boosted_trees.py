@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 TOLD = {"LOKY_MAX_CPU_COUNT", "OMP_NUM_THREADS"}  # with these nobody asks the machine
 UNKNOWN_CORES = """
 import sys, warnings
@@ -22,6 +24,7 @@ print(len(asked))
 """
 
 
+@pytest.mark.long
 def test_a_machine_that_does_not_tell_its_cores_is_not_mentioned() -> None:
     """One thread is used whatever the number, which joblib asks for and would warn about."""
     command = [sys.executable, "-c", UNKNOWN_CORES]

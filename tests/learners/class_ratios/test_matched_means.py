@@ -100,6 +100,7 @@ def test_a_bag_of_one_class_has_the_ends_of_wilsons_interval(size):
     assert high == pytest.approx(1.645**2 / (size + 1.645**2), abs=0.02)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [2, 5, 20])
 def test_intervals_of_few_points_cover_and_few_are_called_no_mixture(size):
     """Of 600 bags, of 6 trainings, .86 at least seen; by their own covariance alone .66 of two points."""
@@ -140,6 +141,7 @@ def test_sums_of_ratios_have_the_ends_of_the_classes_at_a_split_level():
     np.testing.assert_allclose(sums[1], 1 - each[2][::-1], atol=1e-9)
 
 
+@pytest.mark.long
 def test_small_groups_do_less_harm_when_their_noise_is_given():
     """Forty groups of ten under noise of 0.25, four of 200 under 0.0125: 30 draws, seeds fixed.
 
@@ -300,12 +302,14 @@ def test_a_mixture_is_refused_once_in_a_hundred_times_at_most(n_classes, separat
     assert refused(n_classes, separation, noise, 2000) <= 0.01
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_a_class_never_seen_is_found(n_classes):
     assert refused(n_classes, 3.0, 0.0, 100, new=0.3) >= 0.9
     assert refused(n_classes, 3.0, 0.0, 100) <= 0.02
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_a_shift_of_half_a_deviation_in_two_of_ten_features_is_found(n_classes):
     assert refused(n_classes, 3.0, 0.0, 100, shift=0.5) >= 0.9

@@ -63,6 +63,7 @@ def test_correction_takes_away_the_sampling_error_of_the_class_distance():
     assert abs(excess.mean()) < 6 * excess.std() / np.sqrt(300)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dimension", [1.0, 2.0, 8.0])
 def test_in_few_dimensions_the_mean_ratio_is_right_to_second_order(dimension):
     """Pure bags of 30, classes 1.5 apart, exact f of ratio .9: 4,000 draws, seed fixed.

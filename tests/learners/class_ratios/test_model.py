@@ -203,6 +203,7 @@ def mean_coverage(noise_sd, method, n_trainings):
     return np.mean(held)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("noise_sd", [0.0, 0.08])
 def test_ninety_percent_intervals_cover_the_population_ratio(noise_sd):
     assert 0.85 <= mean_coverage(noise_sd, KernelMatching(), 50) <= 0.96
@@ -226,6 +227,7 @@ def test_noise_in_the_proportions_widens_the_intervals():
     assert widths == sorted(widths)
 
 
+@pytest.mark.long
 def test_bags_whose_shares_are_noise_do_not_choose_the_bandwidth_once_it_is_given():
     """Thirty bags of ten with shares 0 or 1 at random, four of 200 known exactly: 8 draws, seeds fixed."""
     size, exact = [200] * 4 + [10] * 30, [0.1, 0.35, 0.65, 0.9]

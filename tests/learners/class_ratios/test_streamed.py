@@ -76,6 +76,7 @@ def of_three_classes(size, unlike, seed=0):
     return bags, np.array(shares)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [50, 1000])
 def test_the_errors_of_bags_left_out_are_those_of_all_rows(size):
     """The oracle learns from the bags that are left, and predicts those left out."""
@@ -138,6 +139,7 @@ def test_a_small_sample_chooses_and_all_rows_are_matched(monkeypatch):
     np.testing.assert_allclose(found.ratio, means.ratio(product), atol=0.03)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("noise", [None, np.tile(1e-4 * (np.eye(2) - 0.5), (4, 1, 1))])
 def test_covariances_of_a_sample_have_the_error_of_its_rows(noise, monkeypatch):
     """Of r rows of a bag, a few times sqrt(2 / r): nowhere more than six."""

@@ -9,6 +9,7 @@ def mixture(rng, n, k, weights=None):
     return corners[rng.choice(k, size=n, p=weights)] + rng.normal(size=(n, 2))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["gap", "slope", "prediction_strength"])
 @pytest.mark.parametrize("k", [1, 3])
 def test_the_number_of_well_separated_clusters_is_found(method, k):

@@ -42,6 +42,7 @@ def asked(name, train, holdout):
 # A1: equality ----------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["one name", "own names"])
 def test_no_question_tells_whether_two_private_arrays_are_equal(ledger, name):
     """A base, changed by 1e-9 where record i has label 1, 10,000 times: asked, and fresh, read labels.
@@ -140,6 +141,7 @@ def test_a_changed_knob_does_not_make_the_gate_forget(ledger):
     assert not agreeing_holdout_bound(now, loose, n=774, level=0.95).applies
 
 
+@pytest.mark.long
 def test_200_daily_gates_on_a_growing_holdout_cost_what_the_ledger_says(ledger):
     """All refuted: the last bound takes the price of all of them, and by agreement nothing is certified."""
     gate = Thresholdout(threshold=0.05, sigma=0.01, budget=3)
@@ -248,6 +250,7 @@ def test_of_200_analysts_of_10_000_questions_five_in_a_hundred_at_most_break_wha
     assert (np.array(found).sum(axis=0) <= 10).all()
 
 
+@pytest.mark.long
 def test_no_question_learns_one_record_exactly():
     """Two holdouts that differ in one record: each answer of one is an answer of the other.
 

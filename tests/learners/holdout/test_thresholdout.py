@@ -282,6 +282,7 @@ def test_one_run_is_private_by_summation(monkeypatch):
     assert 0.3 < worst <= 0.5
 
 
+@pytest.mark.long
 def test_what_is_drawn_costs_no_more_than_is_claimed_in_exact_arithmetic():
     """20,000 settings: the claim, as a fraction, against the scales of the noises, as fractions."""
     rng, claims = np.random.default_rng(0), set()

@@ -36,6 +36,7 @@ def test_the_ratio_of_two_thresholds_is_recovered():
     assert np.std(ratios) < 0.3
 
 
+@pytest.mark.long
 def test_intervals_cover():
     """Threshold of 16 workers at .9; fewer than 8 have probability below 1e-5."""
     rng = np.random.default_rng(1)

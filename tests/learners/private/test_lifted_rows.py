@@ -144,6 +144,7 @@ def test_some_rows_train_the_model_that_they_train_alone(monkeypatch: pytest.Mon
     assert some.coef.tobytes() == alone.coef.tobytes()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("training", [STABLE, DESCENT, REDUCED, REDUCED_CHOICE])
 def test_training_on_pages_of_a_file_holds_a_fraction_of_the_rows(
     training: StabilityValidation | NoisyGradientDescent | ReducedTraining,

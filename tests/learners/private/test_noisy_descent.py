@@ -109,11 +109,13 @@ def audited(price, claim):
     return audit_losses(np.array(losses[0]), np.array(losses[1]), epsilon=claim)
 
 
+@pytest.mark.long
 def test_the_audit_does_not_refute_the_claim():
     """The path of the weights, which tells more than the last; refuted in one of a thousand seeds at most."""
     assert not audited(1.0, 1.0).refutes(0.05)
 
 
+@pytest.mark.long
 def test_the_audit_catches_too_little_noise():
     """Noise that costs epsilon 6, claimed to cost 1."""
     assert audited(6.0, 1.0).refutes(0.05)

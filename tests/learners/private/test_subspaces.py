@@ -55,6 +55,7 @@ def by_importance(spectrum, k, rng, draws=200_000):
     return mean, error
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("spectrum", SPECTRA, ids=str)
 @pytest.mark.parametrize(("k", "draw"), [(1, bingham_direction), (2, bingham_plane)])
 def test_the_law_is_exact_by_importance_sampling(spectrum, k, draw, rng):
@@ -67,6 +68,7 @@ def test_the_law_is_exact_by_importance_sampling(spectrum, k, draw, rng):
     assert (np.abs(square.mean(axis=0) - mean) <= SURE * spread).all()
 
 
+@pytest.mark.long
 def test_the_basis_of_a_plane_shows_nothing_but_the_plane():
     """The plane is drawn as a direction orthogonal to the first axis and another; what leaves is turned."""
     noise = SeededNoise(3)

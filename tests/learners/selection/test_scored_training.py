@@ -37,6 +37,7 @@ def test_the_price_is_the_trainings_and_epsilon_score(rng: np.random.Generator) 
     assert scored.event(rows(rng)).cost().epsilon == exact(0.3) + exact(0.1) + exact(0.2)
 
 
+@pytest.mark.long
 def test_the_price_is_the_exact_sum_wherever_it_is_read() -> None:
     """20,000 settings; in a fifth of them the sum in doubles is below it."""
     rng, query, below = np.random.default_rng(0), rows(np.random.default_rng(0), n=8), 0

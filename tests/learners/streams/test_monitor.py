@@ -59,6 +59,7 @@ def test_drift_is_found_as_soon_as_the_specification_asks() -> None:
     assert 2 < (np.median(proven[proven > 500]) - 500) / np.median(after) < 4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rate", [0.5, 0.8, 0.95])
 def test_the_alarm_valid_at_any_time_is_wrong_in_few_campaigns(rate: float) -> None:
     """The worst stopping time is whenever it first alarms: 200 campaigns of 20 workers, ≤ 5 % with any.

@@ -48,6 +48,7 @@ def read(answers, posterior, gold, seed=1):
     return read_by_gold(answers, posterior, gold, rng=np.random.default_rng(seed))
 
 
+@pytest.mark.long
 def test_gold_shows_errors_that_judges_share():
     """One judge says the opposite of the others' common mind: gold tells whom to believe."""
     won = []
@@ -66,6 +67,7 @@ def test_gold_shows_errors_that_judges_share():
     assert np.mean(won) > 0.15
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("n_classes", "n_judges", "accuracy"), [(2, 5, 0.6), (3, 8, 0.5), (5, 6, 0.55)]
 )
@@ -82,6 +84,7 @@ def test_judges_who_err_on_their_own_lose_next_to_nothing(n_classes, n_judges, a
     assert np.mean(lost) < 0.01
 
 
+@pytest.mark.long
 def test_probabilities_are_calibrated():
     errors = []
     for seed in range(3):
@@ -92,6 +95,7 @@ def test_probabilities_are_calibrated():
     assert np.mean(errors) < 0.06
 
 
+@pytest.mark.long
 def test_the_probabilities_of_a_gold_task_do_not_depend_on_its_own_truth():
     """Nor do those of tasks in its fold: the deal looks at no truth, so tasks share a fold or do not."""
     answers, truth = panel()

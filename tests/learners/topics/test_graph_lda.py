@@ -53,6 +53,7 @@ def fitted(animals, **knobs):
     return GraphLDA(**({"level_sizes": (1, 3), "random_state": 0} | QUICK | knobs)).fit(X, y)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_labels_of_six_in_a_hundred_documents_recover_graph_and_paths(seed):
     """The paper's simulation at 1000 x 100: edge F1 at least .95 and path accuracy at least .97."""

@@ -89,6 +89,7 @@ def statistics(state, order, documents):
     ]  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("blocked", [False, True], ids=["conditional", "block"])
 def test_the_sampler_leaves_the_prior_of_eight_statistics_as_it_is(rng, blocked):
     """Geweke (2004): |z| < 4 on 8 statistics, 40 batches; a false alarm in about 2e-3 of seeds.

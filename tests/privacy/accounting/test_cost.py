@@ -211,6 +211,7 @@ def test_no_price_is_rounded_to_nothing():
     assert exact(price_text(tiny)) >= tiny
 
 
+@pytest.mark.long
 def test_a_price_is_written_as_it_is_or_rounded_against_who_spends():
     """20,000 random sums of settings: equal to the exact sum where twelve digits write it, never below it."""
     rng, equal = np.random.default_rng(0), 0

@@ -272,6 +272,7 @@ def slots_left_naively(total, used, part):
 CELLS = [None, *(Part(f"p{i}:1", f"c{j}") for i in range(2) for j in range(2))]
 
 
+@pytest.mark.long
 @given(st.lists(st.tuples(st.sampled_from(CELLS), st.integers(0, 3)), max_size=8))
 @settings(max_examples=50, deadline=None, derandomize=True)
 def test_slots_counted_one_by_one_are_those_of_the_definition(used):

@@ -62,8 +62,11 @@ def die_everywhere(call, new_ledger):
 def _context():
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
-        ["tests.privacy.toy", "tests.privacy.ledger.processes", "privacy.noise"]
-    )
+        [
+            "tests.privacy.toy", "tests.privacy.ledger.processes", "privacy.noise",
+            "tests.privacy.ledger.test_spending",
+        ]
+    )  # fmt: skip
     return context
 
 

@@ -75,6 +75,7 @@ def new_ledger(tmp_path):
     return make
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("call", "steps"), CALLS)
 def test_no_death_leaves_a_release_unpaid_or_paid_twice(new_ledger, call, steps):
     check_every_death(call, steps, new_ledger)
@@ -93,6 +94,7 @@ def check_every_death_in_a_batch(new_ledger):
         assert ledger.verify() == 1 + 1 + (6 if stored else 3)  # every call is a row
 
 
+@pytest.mark.long
 def test_no_death_answers_a_batch_in_part(new_ledger):
     check_every_death_in_a_batch(new_ledger)
 

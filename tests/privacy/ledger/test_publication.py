@@ -149,6 +149,7 @@ def test_a_key_takes_a_slot_of_a_plan_and_no_second_one(tmp_path):
     assert (use.used, spent(ledger)) == (2, 1.0)
 
 
+@pytest.mark.long
 def test_whether_two_publications_are_equal_shows_no_more_than_their_price(tmp_path):
     """The attack: 4,000 cells published twice, half of them changed by one label in between.
 
@@ -340,6 +341,7 @@ def release_under_a_key(ledger):
     ledger.release(Mortal(1.0), keyed(counts_query()))
 
 
+@pytest.mark.long
 def test_a_process_may_die_at_any_step_of_a_publication(tmp_path):
     """Another then completes it under the one payment, and what is stored stays."""
 

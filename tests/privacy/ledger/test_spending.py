@@ -73,6 +73,7 @@ def spent(ledger):
 AMOUNTS = re.compile(r"(asked|left|spent|of) epsilon=([^,]+), delta=(\S+?)[;. ]")
 
 
+@pytest.mark.long
 def test_a_refusal_writes_exact_sums_and_never_less_asked_than_is_left():
     """20,000 random budgets, of decimals and of thirds; what has more than twelve digits is rounded."""
     rng = random.Random(0)
@@ -323,6 +324,7 @@ def open_and_ask(ledger):
     return ledger.release(Mortal(0.75), counts_query(), plan=entry)
 
 
+@pytest.mark.long
 def test_no_death_leaves_a_slot_drawn_from_and_not_used(tmp_path):
     """Paid before its slot is taken, and the slot before the draw; asked again, never a second one."""
 

@@ -79,6 +79,7 @@ def test_wide_noise_is_covered_to_within_a_point(epsilon, n_classes):
         assert 0.9 - 1e-12 <= p[np.abs(z) <= law.half_width(LEVEL)].sum() < 0.91
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("mechanism", "counts"),
     [

@@ -227,6 +227,7 @@ def test_event_and_draws_depend_on_public_things_only():
     assert PSEUDO_COUNT.draws(10**9, 5) == MAX_DRAWS
 
 
+@pytest.mark.long
 def test_proportions_without_the_pseudo_counts_are_unbiased_before_their_projection():
     """50 releases of counts far from the simplex's edge: within 6 standard errors of the truth."""
     counts, noise = (200, 300, 500), SystemNoise()

@@ -99,6 +99,7 @@ def variance_by_totals(n_classes, scale):
     return float((weight * 2 * t * (c - 1) * (t + c)).sum() / weight.sum()) / (c * c * (c + 1))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("n_classes", "epsilon"),
     [(2, 1.0), (50, 1.0), (1000, 1e-3), (2, 1e-4), (3, 1e-4), (10_000, 1e-3), (10**6, 1e-2)],

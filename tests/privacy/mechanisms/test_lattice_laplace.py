@@ -89,6 +89,7 @@ def weight(total, n_classes, scale):
     return math.comb(total + n_classes - 1, n_classes - 1) * power
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("n_classes", "scale"), [(2, 0.5), (3, 2.0), (5, 3.25), (9, 1.0)])
 def test_the_bounds_hold_the_probability_and_close_in_on_it(n_classes, scale):
     mode = most_likely(n_classes, scale)

@@ -133,6 +133,7 @@ def test_parameters_out_of_range_are_refused(parameter: str, value: float) -> No
         hierarchical_dawid_skene(labels, **{parameter: value})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "least_gain"),
     [("bluebird", -0.5), ("dog", -0.5), ("fact_eval", 2.0), ("labelme", -0.5), ("mill", -0.5),

@@ -39,6 +39,7 @@ def columns(rng: np.random.Generator, n_classes: int = 3) -> tuple[np.ndarray, .
     return crowd.worker, crowd.task, crowd.label
 
 
+@pytest.mark.long
 @every_aggregator
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(labels=crowds())

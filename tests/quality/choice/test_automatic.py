@@ -205,6 +205,7 @@ def many_classed(rng: np.random.Generator) -> tuple[CrowdLabels, np.ndarray]:
     return encode(worker.ravel(), *given, classes=range(110)), truth
 
 
+@pytest.mark.long
 def test_matrices_that_would_be_nearly_empty_are_not_tried(rng: np.random.Generator) -> None:
     labels, truth = many_classed(rng)
     cells = labels.n_workers * labels.n_classes**2

@@ -42,6 +42,7 @@ def check_scores(found: AutoByShards, expected: Auto) -> None:
         assert one.weight == pytest.approx(other.weight, abs=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n_shards", [2, 5])
 @pytest.mark.parametrize("enough", [100, 30_000])
 def test_the_pool_is_the_whole_tables(n_shards: int, enough: int, rng: np.random.Generator) -> None:
@@ -62,6 +63,7 @@ def test_the_pool_is_the_whole_tables(n_shards: int, enough: int, rng: np.random
     assert whole.chosen == expected.chosen
 
 
+@pytest.mark.long
 def test_a_crowd_that_hardly_knows_is_left_to_the_vote_as_of_the_whole_table(
     rng: np.random.Generator,
 ) -> None:
@@ -123,6 +125,7 @@ def test_matrices_that_would_be_nearly_empty_are_not_tried_on_shards_either(
     assert expected.left_out == (*whole.left_out, "kos")
 
 
+@pytest.mark.long
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(crowds(), CUTS)
 def test_labels_held_out_are_those_of_the_whole_table(
@@ -136,6 +139,7 @@ def test_labels_held_out_are_those_of_the_whole_table(
         assert found.chosen == expected.chosen == "majority_vote"
 
 
+@pytest.mark.long
 def test_workers_of_one_class_are_left_out_as_of_the_whole_table(rng: np.random.Generator) -> None:
     labels = crowd_of(rng, n_tasks=600, random=6)
     one = np.where(labels.worker % 3 == 0, 0, labels.label)
@@ -145,6 +149,7 @@ def test_workers_of_one_class_are_left_out_as_of_the_whole_table(rng: np.random.
     check_scores(found, expected)
 
 
+@pytest.mark.long
 def test_groups_vote_once_on_the_merged_table(rng: np.random.Generator) -> None:
     labels = crowd_of(rng, random=6)
     groups = np.where(np.arange(30) < 6, np.arange(30) // 3, -1)

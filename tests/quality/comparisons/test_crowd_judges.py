@@ -43,6 +43,7 @@ def test_intervals_of_scores_cover_the_truth() -> None:
     assert 0.90 <= np.mean(held) <= 0.985
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("n_workers", "n", "unlike", "least", "most"),
     [(5, 30, 0.0, 0.86, 0.95), (5, 30, 1.0, 0.75, 0.88), (15, 30, 1.0, 0.70, 0.86), (3, 200, 1.0, 0.92, 1.0)],

@@ -167,6 +167,7 @@ def test_more_pairs_of_classes_than_memory_holds_are_refused() -> None:
         pasted_answers(labels)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("n_workers", "n_classes"), [(5, 5), (6, 5), (8, 5), (12, 6)])
 def test_few_honest_workers_of_many_classes_are_hardly_ever_flagged(
     n_workers: int, n_classes: int

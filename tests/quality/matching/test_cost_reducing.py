@@ -113,6 +113,7 @@ def lowest_load_reached(graph: csr_array, result: SemiMatching, load: int) -> in
     return int(result.load[reached].min())
 
 
+@pytest.mark.long
 def test_no_cost_reducing_path_remains_in_the_conflict_graphs_of_real_crowds(
     shared_data: Path,
 ) -> None:

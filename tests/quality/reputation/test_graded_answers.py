@@ -125,6 +125,7 @@ def test_the_chances_of_all_answers_add_up_to_one() -> None:
     assert terms[:, :, 1].sum(axis=1) == pytest.approx(0.0, abs=1e-12)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n_classes", [200, 1_000])
 def test_guessers_on_a_long_scale_are_found_too(n_classes: int) -> None:
     """A wrong grade hundreds of classes off has a chance whose product over labels is still a number."""
@@ -164,6 +165,7 @@ def test_the_penalty_makes_no_table_of_labels_by_grades(monkeypatch: pytest.Monk
     assert graded_penalty(labels) == pytest.approx(penalty, abs=1e-15)
 
 
+@pytest.mark.long
 def test_tables_of_labels_by_grades_are_four_and_cut_anywhere(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -181,7 +183,7 @@ def test_tables_of_labels_by_grades_are_four_and_cut_anywhere(
     finally:
         tracemalloc.stop()
     assert peak < 5 * 24e6 + 30e6
-    monkeypatch.setattr(graded_answers, "CELLS", 7 * 300)
+    monkeypatch.setattr(graded_answers, "CELLS", 997 * 300)
     assert fit_graded(labels)[1].terms == pytest.approx(terms, abs=1e-12)
 
 

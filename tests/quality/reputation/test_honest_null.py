@@ -179,6 +179,7 @@ def test_malicious_workers_in_number_are_found() -> None:
     assert filtered.population.adversaries < 0.1
 
 
+@pytest.mark.long
 def test_an_honest_crowd_is_left_alone_about_as_often_as_asked() -> None:
     """40 crowds at rate 0.1: 16 or more with a removal have chance 6e-7. P-values of one tenth,
     taken at face value for each of 40 workers, flag somebody in nearly all."""

@@ -60,6 +60,7 @@ def mixed(seed: int = 0, n_classes: int = 3) -> CrowdLabels:
     return encode(*(np.concatenate(column) for column in (worker, task, label)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n_shards", [2, 5])
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_the_same_workers_go_as_from_one_table(n_shards: int, n_classes: int) -> None:

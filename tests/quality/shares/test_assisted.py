@@ -21,6 +21,7 @@ def ends(estimate: np.ndarray, clear: float, law=NORMAL, level: float = 0.95, be
     return assisted_interval(estimate, *whole, every, level=level)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("clear", [0.0, 2.5, 4.0, 50.0])
 @pytest.mark.parametrize("level", [0.8, 0.95])
 @pytest.mark.parametrize("value", [-6.0, -1.5, -0.01, 0.01, 0.4, 1.0, 2.2, 3.9, 8.0])

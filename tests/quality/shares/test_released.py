@@ -157,6 +157,7 @@ def test_the_share_is_the_mean_of_normal_laws_given_what_was_released() -> None:
     np.testing.assert_allclose(expected, found.share, atol=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("epsilon", [0.3, 3.0])
 def test_intervals_hold_the_share_as_often_as_they_say(
     epsilon: float, rng: np.random.Generator

@@ -78,6 +78,7 @@ def test_an_infinite_deadline_waits_for_the_bound(rng):
     assert never.max() > 0.1
 
 
+@pytest.mark.long
 def test_a_bound_out_of_reach_ends_after_the_most_steps(rng):
     made = decide_many(
         1, options=2, drift=0.0, bound=1e9, leak=5.0, deadline=np.inf, corrected=False, rng=rng

@@ -42,6 +42,7 @@ def rate(sim):
     return 1000 / (times[-1] - times[-2]) if len(times) > 1 else 0.0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("inject", "spikes", "hertz", "first", "highest", "lowest"),
     [
@@ -77,6 +78,7 @@ def test_repetitive_firing_begins_between_6_and_6_3():
     assert abs(rate(sim) - 52.4) <= 0.1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("inject", "hertz"), [(8, 0.0), (8.5, 9.73), (10, 34.05), (20, 132.45), (30, 191.20)]
 )
