@@ -375,8 +375,7 @@ def show_rows(
     """
     from flows.terminal import print_rows  # loads the rooms
 
-    shown = [[*row[:-1], brief(row[-1])] for row in rows[:SHOWN]]
-    print_rows(console(), title, header, shown)
+    print_rows(console(), title, header, [[*row[:-1], brief(row[-1])] for row in rows[:SHOWN]])
     if len(rows) > SHOWN and output is None:
         console().print(f"… and {len(rows) - SHOWN:,} more; {all_by}", style="dim")
     write_rows(header, rows, output, numbers=numbers, guard=guard)
@@ -446,6 +445,9 @@ def _run_command() -> None:
     """Run the command; if a signal ended it, print one sentence, whatever the outcome."""
     try:
         app()
+    except KeyboardInterrupt:  # outside `mistakes`, as while the command is made
+        print(_stopped(), file=sys.stderr)
+        raise SystemExit(STOPPED) from None
     except BaseException:
         if not _Terminated.came:
             raise
@@ -491,8 +493,7 @@ def _end_process(status: int) -> None:
     try:
         sys.stdout.flush()
     except OSError as error:
-        # a full disk, for example: the command's work is done, its output is lost
-        if not status:  # else an error was printed already
+        if not status:  # else an error was printed already; on a full disk, output alone is lost
             print(f"crowdassay: standard output: {error.strerror}", file=sys.stderr)
             status = MISTAKE
     sys.stderr.flush()

@@ -35,6 +35,7 @@ from prefect.artifacts import (
 )
 from prefect.events import emit_event
 
+from flows.prefect.task import asking_once_if_gone
 from privacy.accounting import exact, level_text, price_text
 
 __all__ = ["BUDGET_LOW", "GATE_REFUSED", "publish_releases", "step_with_progress"]
@@ -143,7 +144,7 @@ def publish_releases(campaign: str, result: RunResult) -> None:
 @contextmanager
 def _if_answered() -> Iterator[None]:
     """Run the block; ignore that the server does not answer."""
-    with suppress(httpx.HTTPError, RuntimeError):
+    with suppress(httpx.HTTPError, RuntimeError), asking_once_if_gone():
         yield
 
 

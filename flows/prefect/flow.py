@@ -17,6 +17,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -27,18 +28,21 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 from flows.pipeline import RunResult, Stage, Step, run_pipeline, run_stage
 from flows.prefect.server import ServerUnavailable, api_reachable, embedded_server, quieten
 from flows.run import Run
-from flows.settings import SettingsError, load_settings
+from flows.settings import EngineError, SettingsError, load_settings
 from flows.terminal import both, is_mistake, printable, sentence, waiting
 
 quieten()
 
+import httpx
 from prefect import Flow, State, get_client, tags
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.events.worker import EventsWorker
+from prefect.exceptions import TerminationSignal
 from prefect.runtime import flow_run
 from prefect.settings import (
     PREFECT_API_URL,
     PREFECT_CLIENT_CSRF_SUPPORT_ENABLED,
+    PREFECT_CLIENT_MAX_RETRIES,
     PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED,
     PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
     PREFECT_HOME,
@@ -49,7 +53,7 @@ from prefect.utilities.urls import url_for
 from rich.console import Console
 
 from flows.prefect.artifacts import publish_releases, step_with_progress
-from flows.prefect.task import Outcome, ended, failed, prefect_step
+from flows.prefect.task import Outcome, ended, failed, prefect_step, server_answers
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -60,6 +64,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 TAG = "crowdassay"
 RECORD_SECONDS = 10.0
+RETRIES = 3  # of a request, over 14 seconds; Prefect's own five take a minute, and a run makes many
+LOST = "Prefect's server no longer answers: its record of this run is not whole"
+NOT_RUN = "no stage was run; --resume goes on in an earlier run, with or without that server"
 PLAIN = (str, bool)  # types that JSON has
 
 
@@ -125,6 +132,8 @@ def run_as_flow(
     configured = api_reachable()
     request = _Request(settings_path, settings.name, step, resume, again, alone=configured is None)
     given: dict[Any, Any] = {PREFECT_LOGGING_TO_API_ENABLED: False}
+    if PREFECT_CLIENT_MAX_RETRIES.value() == PREFECT_CLIENT_MAX_RETRIES.default():
+        given[PREFECT_CLIENT_MAX_RETRIES] = RETRIES
     if configured is not None:
         with temporary_settings(given | {PREFECT_API_URL: configured}):
             return _run(request, lambda run_id: print_line(_where(run_id)))
@@ -237,7 +246,7 @@ def _pipeline(
     return result
 
 
-def _run(request: _Request, print_where: Callable[[str], None]) -> RunResult:
+def _run(request: _Request, print_where: Callable[[str | None], None]) -> RunResult:
     """Run the flow, wait until it is recorded, say where to look at it; return or raise its outcome."""
     begun: set[str] = set()
 
@@ -254,16 +263,47 @@ def _run(request: _Request, print_where: Callable[[str], None]) -> RunResult:
             alone=request.alone,
         )
     )
-    flow = _flow_over(lambda path, resume: outcome.attempt())
-    try:
-        with tags(TAG, request.campaign):
-            state = flow(str(request.settings_path.resolve()), request.resume, return_state=True)
-    finally:
-        EventsWorker.drain_all(timeout=RECORD_SECONDS)
-    run_id = cast("UUID", state.state_details.flow_run_id)
-    _await_record(FlowRunFilter(id=FlowRunFilterId(any_=[run_id])), n_tasks=len(begun))
-    print_where(str(run_id))
+    with ExitStack() as at_once:
+        gone = False
+
+        def body(path: Path, resume: bool) -> State[None] | None:
+            nonlocal gone
+            try:
+                return outcome.attempt()
+            finally:  # of a signal too: Prefect would go on asking a server that is gone
+                gone = not server_answers(RECORD_SECONDS if outcome.returned else 0.0)
+                if gone:
+                    at_once.enter_context(temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}))
+
+        try:
+            with tags(TAG, request.campaign):
+                parameters = (str(request.settings_path.resolve()), request.resume)
+                state = _flow_over(body)(*parameters, return_state=True)
+            run_id = cast("UUID", state.state_details.flow_run_id)
+            _await_record(FlowRunFilter(id=FlowRunFilterId(any_=[run_id])), n_tasks=len(begun))
+            print_where(str(run_id))
+        except httpx.TransportError as error:
+            _raise_signal_behind(error)
+            if not outcome.known:
+                raise EngineError(f"Prefect's server no longer answers: {NOT_RUN}") from error
+            gone = True
+            if outcome.returned:
+                print_where(None)
+        finally:
+            if not gone:
+                EventsWorker.drain_all(timeout=RECORD_SECONDS)
     return outcome.get()
+
+
+def _raise_signal_behind(error: BaseException) -> None:
+    """Raise the signal that came before the error; Prefect passes on a SIGTERM only once it is recorded."""
+    at: BaseException | None = error
+    while isinstance(at, Exception):
+        at = at.__context__
+    if isinstance(at, TerminationSignal):
+        os.kill(os.getpid(), at.signal)
+    if at is not None:
+        raise at
 
 
 def _await_record(this_run: FlowRunFilter, *, n_tasks: int) -> None:
@@ -277,13 +317,17 @@ def _await_record(this_run: FlowRunFilter, *, n_tasks: int) -> None:
             time.sleep(0.1)
 
 
-def _where(run_id: str) -> str:
-    """Return the page of a run on the configured server."""
+def _where(run_id: str | None) -> str:
+    """Return the page of a run on the configured server, or that it has none."""
+    if run_id is None:
+        return LOST
     return f"this run in Prefect: {url_for('flow-run', run_id)}"
 
 
-def _where_kept(run_id: str, home: Path) -> str:
-    """Return the command that shows a run of the embedded server again."""
+def _where_kept(run_id: str | None, home: Path) -> str:
+    """Return the command that shows a run of the embedded server again, or that it is not kept whole."""
+    if run_id is None:
+        return LOST
     prefect = "prefect" if shutil.which("prefect") else f"{shlex.quote(sys.executable)} -m prefect"
     given = {"PREFECT_HOME": str(home.resolve()), "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
     if "PREFECT_API_URL" in os.environ:

@@ -25,7 +25,14 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-__all__ = ["QUIET", "ServerUnavailable", "api_reachable", "embedded_server", "quieten"]
+__all__ = [
+    "QUIET",
+    "ServerUnavailable",
+    "answers_within",
+    "api_reachable",
+    "embedded_server",
+    "quieten",
+]
 
 # Offline and silent: no telemetry of the client or the server, no tracebacks when a server ends, and
 # no log of Prefect on the terminal, where the run prints its own lines and errors.
@@ -35,6 +42,7 @@ QUIET = {
     "PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL",
     "PREFECT_LOGGING_LEVEL": "WARNING",
     "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
+    "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL",  # what its own threads could not send
     "PREFECT_LOGGING_TO_API_ENABLED": "false",  # states record how a stage ended; logs quote errors
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "300",
 }
@@ -56,6 +64,7 @@ CONFIGURED_IN = (  # a file, and a word that it holds if it may configure an API
     (".env", "prefect_api_url"),
     ("pyproject.toml", "[tool.prefect"),
 )
+OF_PROXIES = (502, 503, 504)  # what one says for a server that is not there
 DATABASE, LOG = "prefect.db", "server.log"
 OTHERS = 0o077  # a umask: what the server writes is its owner's alone
 N_OBJECTS = 1_000_000  # new ones before the collector runs: more than a run makes on its server
@@ -111,6 +120,29 @@ def api_reachable(*, timeout: float = 2.0) -> str | None:
         return url if answer.code in (401, 403) else None  # a wrong key is reported later
     except (OSError, ValueError, http.client.HTTPException):
         return None
+
+
+def answers_within(url: str, seconds: float) -> bool:
+    """Return whether the API answers now or so many seconds from now; a proxy alone is no answer.
+
+    Examples
+    --------
+    >>> answers_within("http://127.0.0.1:1/api", 0.0)  # no server listens there
+    False
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            with urllib.request.urlopen(f"{url}/health", timeout=5.0):
+                return True
+        except urllib.error.HTTPError as answer:
+            if answer.code not in OF_PROXIES:
+                return True
+        except (OSError, http.client.HTTPException):
+            pass
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(0.5)
 
 
 @contextmanager

@@ -8,8 +8,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from flows.pipeline import RunResult, Stage, Step
-from flows.prefect.server import quieten
+from flows.prefect.server import answers_within, quieten
 from flows.run import Run
+from flows.settings import EngineError
 from flows.terminal import is_mistake
 
 quieten()
@@ -19,17 +20,22 @@ from prefect import State, Task
 from prefect.cache_policies import NO_CACHE
 from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError
 from prefect.concurrency.sync import concurrency
+from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 from prefect.states import Completed, Failed
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import TaskRun
 
-__all__ = ["UNCHANGED", "Outcome", "ended", "failed", "ledger_limit", "prefect_step"]
+__all__ = [
+    "UNCHANGED", "Outcome", "asking_once_if_gone", "ended", "failed", "ledger_limit", "prefect_step",
+    "server_answers",
+]  # fmt: skip
 
 T = TypeVar("T")
 UNCHANGED = "Unchanged"
 LASTING = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 RETRY_SECONDS = [1.0, 5.0]
+BACK_SECONDS = 20.0  # within which a server that is started again answers
 TURN_SECONDS = 600.0  # a run that was killed holds its turn for five minutes
 
 
@@ -57,6 +63,16 @@ class Outcome(Generic[T]):
             self._raised = [error]
             return failed(error, data=ErrorKind(error))
         return ended(self._returned[0])
+
+    @property
+    def known(self) -> bool:
+        """Whether the work has returned or raised something."""
+        return self.returned or bool(self._raised)
+
+    @property
+    def returned(self) -> bool:
+        """Whether the work is done."""
+        return bool(self._returned)
 
     def get(self) -> T:
         """Return what the last attempt returned, or raise what it raised."""
@@ -115,6 +131,9 @@ def prefect_step(inner: Step, *, alone: bool = False) -> Step:
     is sent to Prefect. An error leaves as it was raised. Only reading is retried, and only after a
     failure of the operating system that may be temporary; a stage that spends budget is never retried.
 
+    Where the server does not answer before a stage nor for a while, that stage raises EngineError: no
+    stage is lost that was run.
+
     If the server has the data set's `ledger_limit`, stages that hold the ledger wait for their turn
     there. This only spares other runs a wait at the database. Without the limit, or if the server dies,
     the ledger's own lock still keeps two runs from spending the same budget.
@@ -126,6 +145,8 @@ def prefect_step(inner: Step, *, alone: bool = False) -> Step:
     """
 
     def step(stage: Stage, run: Run) -> str:
+        if not server_answers(BACK_SECONDS):
+            raise _server_lost(stage, run)
         outcome = Outcome(lambda: inner(stage, run))
 
         def in_turn() -> State[None] | None:
@@ -133,10 +154,28 @@ def prefect_step(inner: Step, *, alone: bool = False) -> Step:
                 return outcome.attempt()
 
         waits = stage.holds_ledger and not alone
-        _as_task(stage, in_turn if waits else outcome.attempt)()
+        try:
+            _as_task(stage, in_turn if waits else outcome.attempt)()
+        except (httpx.TransportError, ConcurrencySlotAcquisitionError) as error:
+            if not outcome.known:
+                raise _server_lost(stage, run) from error
         return outcome.get()
 
     return step
+
+
+def server_answers(seconds: float) -> bool:
+    """Return whether the API that is set answers within so many seconds; True where none is set."""
+    url = PREFECT_API_URL.value()
+    return url is None or answers_within(url, seconds)
+
+
+def _server_lost(stage: Stage, run: Run) -> EngineError:
+    return EngineError(
+        f"Prefect's server no longer answers: {stage.name.replace('_', ' ')} and what comes after it were "
+        f"not run, and Prefect's record of this run ends there; what is paid and each whole stage are in "
+        f"{run.folder}, and --resume goes on from there, with or without that server"
+    )
 
 
 @contextmanager
@@ -146,8 +185,16 @@ def _turn(dataset: str) -> Iterator[None]:
         with suppress(ConcurrencySlotAcquisitionError, TimeoutError):
             held.enter_context(concurrency(ledger_limit(dataset), timeout_seconds=TURN_SECONDS))
         yield
-        with suppress(httpx.HTTPError, RuntimeError):
+        with suppress(httpx.HTTPError, RuntimeError), asking_once_if_gone():
             held.close()
+
+
+@contextmanager
+def asking_once_if_gone() -> Iterator[None]:
+    """Run the block, in which no request is tried again if the server does not answer now."""
+    once = {} if server_answers(0.0) else {PREFECT_CLIENT_MAX_RETRIES: 0}
+    with temporary_settings(once):
+        yield
 
 
 def _as_task(stage: Stage, work: Callable[[], T]) -> Task[[], T]:

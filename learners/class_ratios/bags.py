@@ -2,24 +2,27 @@
 
 `LabelledBags` are the checked input of every method. Bags too large for memory are `BagPasses`: a method
 passes a function of one block and gets its results in the order of the blocks, wherever it runs.
+`ConstantFeatures` tests a bag for values that no labelled point has.
 
 >>> bags = LocalBlocks([[np.ones((2, 1)), np.zeros((3, 1))], [np.ones((4, 1))]])
 >>> list(bags.each(lambda block, times: times * float(block.sum()), 10))
 [[20.0, 0.0], [40.0]]
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 __all__ = [
     "MAX_MIXING_CONDITION",
     "BagPasses",
     "Block",
     "Blocks",
+    "ConstantFeatures",
     "LabelledBags",
     "LocalBlocks",
     "check_blocks",
@@ -33,6 +36,7 @@ __all__ = [
 
 SIMPLEX_TOLERANCE = 1e-6
 MAX_MIXING_CONDITION = 1e6
+ROUNDING = 2.0**-23  # of a value in single precision
 
 Block: TypeAlias = Float[np.ndarray, "_ features"]
 Blocks: TypeAlias = Iterable[Block]
@@ -209,6 +213,69 @@ def label_evidence(
     """
     off = 0.0 if noise is None else np.trace(noise, axis1=1, axis2=2)
     return np.asarray(size / (1 + size * off))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConstantFeatures:
+    """Features with one value at all labelled points, in a test of bags that have others.
+
+    Such a feature tells no classes apart and has no unit, so that no method uses it. But many points of
+    another value are a sign that a bag is not a mixture of what was seen.
+
+    Parameters
+    ----------
+    place, value
+        Columns of these features, and their values.
+    n_features
+        Number of all features.
+    least
+        Number of labelled points of the class with the fewest.
+
+    Examples
+    --------
+    >>> point, labelled = np.array([[1.0, 7.0], [2.0, 7.0]]), np.array([30, 30])
+    >>> known = ConstantFeatures.of(point, np.array([False, True]), labelled, np.eye(2))
+    >>> known.p_value(known.others(np.array([[3.0, 8.0]] * 4)), 4) < 0.001
+    True
+    """
+
+    place: Int[np.ndarray, " constants"]
+    value: Float[np.ndarray, " constants"]
+    n_features: int
+    least: float
+
+    @classmethod
+    def of(
+        cls,
+        point: Block,
+        constant: Bool[np.ndarray, " features"],
+        size: Int[np.ndarray, " bags"],
+        mixture: Float[np.ndarray, "bags classes"],
+    ) -> "ConstantFeatures":
+        """Build from labelled points, which of their features are constant, and the bags' proportions."""
+        least = float((size @ mixture).min())
+        return cls(np.flatnonzero(constant), point[0, constant].copy(), len(constant), least)
+
+    def others(self, point: Block) -> Int[np.ndarray, " constants"]:
+        """Return the number of points of another value, beyond single precision, for each feature."""
+        off = np.abs(point[:, self.place] - self.value)
+        return np.asarray(np.count_nonzero(off > ROUNDING * np.abs(self.value), axis=0))
+
+    def only(self, kept: Bool[np.ndarray, " constants"]) -> "ConstantFeatures":
+        """Return some of these features."""
+        return replace(self, place=self.place[kept], value=self.value[kept])
+
+    def p_value(self, others: Int[np.ndarray, " constants"], n: float) -> float:
+        """Return the chance of so many other values among the n points of a mixture of the classes.
+
+        At worst all of them, and all n points, are of the class of which the fewest were labelled: given
+        how many there are, the chance that none of them was labelled is hypergeometric. It counts once for
+        each feature (Bonferroni), so that a single rare value in a bag is no evidence.
+        """
+        k, gamma = int(others.max(initial=0)), math.lgamma
+        log = gamma(n + 1) - gamma(n - k + 1)
+        log -= gamma(n + self.least + 1) - gamma(n + self.least - k + 1)
+        return min(1.0, self.n_features * math.exp(min(log, 0.0)))
 
 
 def column_names(bag: object) -> tuple[str, ...] | None:

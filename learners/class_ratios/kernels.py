@@ -48,17 +48,17 @@ Bags = Sequence[Float[np.ndarray, "_ features"]]
 
 
 def feature_scale(point: Float[np.ndarray, "points features"]) -> Float[np.ndarray, " features"]:
-    """Return the unit of every feature, > 0, from the pooled points of all bags; 1 for a constant feature.
+    """Return the unit of every feature, > 0, from the pooled points of all bags; inf for a constant feature.
 
     The unit is the standard deviation. For a feature with one value at more than half of the points, it
     is half of the root mean square distance of the other points from that value. For a feature of two
     values this is the standard deviation at equal shares: its own would let a rare value outweigh all
-    other features.
+    other features. A constant feature shows no unit: divided by inf, any value of it is 0.
 
     Examples
     --------
     >>> feature_scale(np.array([[0.0, 7.0], [2.0, 7.0]]))
-    array([1., 1.])
+    array([ 1., inf])
     """
     with np.errstate(over="ignore", invalid="ignore"):
         scale = _deviation(point)
@@ -67,7 +67,7 @@ def feature_scale(point: Float[np.ndarray, "points features"]) -> Float[np.ndarr
         peak = np.abs(point[:, odd]).max(axis=0)
         peak[peak == 0] = 1.0
         scale[odd] = peak * _deviation(point[:, odd] / peak)
-    return np.where(scale > 0, scale, 1.0)
+    return np.where(scale > 0, scale, np.inf)
 
 
 def _deviation(point: Float[np.ndarray, "points features"]) -> Float[np.ndarray, " features"]:

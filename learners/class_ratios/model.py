@@ -20,6 +20,7 @@ from jaxtyping import Float
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from learners.class_ratios.bags import (
+    ConstantFeatures,
     LabelledBags,
     checked_bag,
     class_names,
@@ -31,17 +32,19 @@ from learners.class_ratios.kernel_witness import KernelWitness
 from learners.class_ratios.kernels import Bags, NystroemMap, feature_scale, fit_features
 from learners.class_ratios.matched_means import BagMean, BagShares, MatchedMeans, MixtureFit
 from learners.class_ratios.mean_matching import MIN_RELIABILITY, effective_points, parts_left_out
-from learners.class_ratios.trials import Matcher, RatioMethod, Trial, preferred
+from learners.class_ratios.trials import (
+    Matcher,
+    RatioMethod,
+    Trial,
+    check_methods,
+    expected_left_out,
+    preferred,
+)  # fmt: skip
 
 __all__ = [
-    "ClassRatio",
-    "RatioDiagnostics",
-    "RatioModel",
-    "check_ratio_level",
-    "diagnose",
-    "learn_ratios",
+    "ClassRatio", "RatioDiagnostics", "RatioModel", "check_ratio_level", "diagnose", "learn_ratios",
     "matched_ratio",
-]
+]  # fmt: skip
 
 MAX_TREE_CELLS = 4_000_000  # points by features by classes; beyond, trees take minutes
 FEW_VALUES = 63  # values of a feature: at most the trees' bins, so that binning loses nothing
@@ -86,7 +89,8 @@ class RatioDiagnostics:
         What `error_left_out` would be if a class looked the same in every bag, by the delta method; NaN
         for a given bandwidth.
     fit
-        p-value of the test that the bag is a mixture of the classes seen (`MixtureFit`).
+        p-value of the test that the bag is a mixture of the classes seen: the lesser one of `MixtureFit`
+        and of `ConstantFeatures`.
     warnings
         Sentences to read before acting on the ratio; may be empty.
 
@@ -170,8 +174,8 @@ class RatioModel:
         Confidence of the intervals.
     classes
         Names of the classes, for the warnings; None: their codes.
-    scale
-        Unit of every feature.
+    scale, constant
+        Unit of every feature; inf for those that are constant in the labelled bags and so not used.
     matcher
         The trained method.
     labelled
@@ -199,6 +203,7 @@ class RatioModel:
     labelled: LabelledBags = field(repr=False)
     embed: NystroemMap = field(repr=False)
     fit: MixtureFit = field(repr=False)
+    constant: ConstantFeatures = field(repr=False)
     feature_names: tuple[str, ...] | None = None
 
     def ratio(self, bag: Float[np.ndarray, "points features"]) -> ClassRatio:
@@ -222,11 +227,13 @@ class RatioModel:
         with threadpool_limits(1):
             means, product = self.matcher.match(point / self.scale)
             feature = self.embed(point / self.scale)
+            fit = self.fit.p_value(BagMean.of(feature, np.eye(feature.shape[1])))
+            unseen = self.constant.p_value(self.constant.others(point), len(point))
             return matched_ratio(
                 means,
                 means.bag_mean(product),
                 self.labelled,
-                fit=self.fit.p_value(BagMean.of(feature, np.eye(feature.shape[1]))),
+                fit=min(fit, unseen),
                 method=self.method.name,
                 bandwidth=self.matcher.bandwidth,
                 trial=preferred(self.trials) if self.trials else None,
@@ -260,7 +267,7 @@ def matched_ratio(
         len(trial.error) if trial else 0,
         trial.mean_error if trial else math.nan,
         width=float((interval[:, 1] - interval[:, 0]).max()),
-        expected_left_out=_expected_left_out(trial, labelled.noise) if trial else math.nan,
+        expected_left_out=expected_left_out(trial, labelled.noise) if trial else math.nan,
         fit=fit,
         classes=classes,
     )
@@ -268,16 +275,6 @@ def matched_ratio(
         array.setflags(write=False)
     kept = (interval, at_most) if diagnostics.is_mixture else (None, None)
     return ClassRatio(ratio, kept[0], level, bandwidth, diagnostics, method, kept[1])
-
-
-def _expected_left_out(
-    trial: Trial, noise: Float[np.ndarray, "bags classes classes"] | None
-) -> float:
-    """Return the expected error on bags left out, the noise of their own proportions included."""
-    if noise is None:
-        return trial.expected_error
-    deviation = np.sqrt(np.diagonal(noise, axis1=1, axis2=2))
-    return trial.expected_error + math.sqrt(2 / math.pi) * float(deviation.sum(axis=1).mean())
 
 
 def learn_ratios(
@@ -322,7 +319,8 @@ def learn_ratios(
 
     Notes
     -----
-    Features are divided by their `feature_scale`, so that units do not matter.
+    Features are divided by their `feature_scale`, so that units do not matter. One that is constant in the
+    labelled bags is left out; many other values of it in a bag tell that this is no mixture of them.
 
     Distances, and so kernels, describe codes, scales and yes-or-no features poorly: boosted trees
     are for those. Trees are not tried where all features are continuous measures: on two such data sets
@@ -371,7 +369,9 @@ def learn_ratios(
     names = shared_names(map(column_names, bags))
     labelled = _ordered(LabelledBags.of(bags, proportions, noise))
     called = class_names(classes, labelled.mixture.shape[1])
-    scale = feature_scale(np.concatenate(labelled.points))
+    pooled = np.concatenate(labelled.points)
+    scale = feature_scale(pooled)
+    constant = ConstantFeatures.of(pooled, np.isinf(scale), labelled.size, labelled.mixture)
     points = tuple(point / scale for point in labelled.points)
     labelled = LabelledBags(points, labelled.mixture, labelled.noise)
     with threadpool_limits(1):  # most problems here are small: threads would wait, and spin
@@ -381,7 +381,8 @@ def learn_ratios(
         embed = fit_features(points)
         fit = MixtureFit.of_features(labelled, [embed(point) for point in points])
     scale.setflags(write=False)
-    return RatioModel(method, trials, level, called, scale, matcher, labelled, embed, fit, names)
+    learned = (scale, matcher, labelled, embed, fit, constant)  # by the order of the fields
+    return RatioModel(method, trials, level, called, *learned, names)
 
 
 def check_ratio_level(level: float) -> None:
@@ -396,8 +397,7 @@ def _check_parameters(
     check_ratio_level(level)
     if not (bandwidth is None or 0 < bandwidth < math.inf):
         raise ValueError(f"bandwidth must be > 0 and finite, got bandwidth={bandwidth}")
-    if methods is not None and not len(methods) > 0:
-        raise ValueError("methods must be None or name one method at least, got none")
+    check_methods(methods)
 
 
 def _ordered(labelled: LabelledBags) -> LabelledBags:

@@ -22,6 +22,7 @@ from learners.class_ratios.bags import (
     BagPasses,
     Block,
     Blocks,
+    ConstantFeatures,
     LabelledBags,
     LocalBlocks,
     check_blocks,
@@ -65,6 +66,7 @@ class _RowKernels:
     """Units and landmarks that the rows of a block are compared with: small enough to send to the block."""
 
     scale: Float[np.ndarray, " features"]
+    constant: ConstantFeatures
     matched: LandmarkKernel
     embed: NystroemMap
 
@@ -82,18 +84,20 @@ class _RowFeatures:
     """Nyström features of rescaled rows: those to match, and `embed`, those of the test of fit."""
 
     scale: Float[np.ndarray, " features"]
+    constant: ConstantFeatures
     features: NystroemMap
     embed: NystroemMap
 
     @property
     def kernels(self) -> _RowKernels:
-        return _RowKernels(self.scale, self.features.kernel, self.embed)
+        return _RowKernels(self.scale, self.constant, self.features.kernel, self.embed)
 
     def along(self, direction: Directions) -> tuple[Span, _RowKernels]:
         """Return the parameters of `_moments` for the features along directions."""
         return np.asarray(self.features.root @ direction), self.kernels
 
 
+_Counts: TypeAlias = Int[np.ndarray, " constants"]
 # rows, their mean, and the sum of squares and products of the deviations from it
 _Moments: TypeAlias = tuple[int, Float[np.ndarray, " _"], Float[np.ndarray, "_ _"]]
 
@@ -170,14 +174,19 @@ class StreamedRatioModel:
         direction: Directions = self.mean.T @ self.means.weights
         return direction
 
-    def _ratio(self, parts: Sequence[tuple[_Moments, _Moments]]) -> ClassRatio:
+    def _ratio(self, parts: Sequence[tuple[_Moments, _Moments, _Counts]]) -> ClassRatio:
         """Return the ratio of a bag with these parts."""
-        matched, along = (_bag_mean([part[which] for part in parts]) for which in (0, 1))
+        matched, along = (
+            _bag_mean([part[0] for part in parts]),
+            _bag_mean([part[1] for part in parts]),
+        )
+        others = np.sum([part[2] for part in parts], axis=0)
+        unseen = self.features.constant.p_value(others, matched.size)
         return matched_ratio(
             self.means,
             matched,
             self.shares,
-            fit=self.fit.p_value(along),
+            fit=min(self.fit.p_value(along), unseen),
             method=self.trial.method.name,
             bandwidth=self.bandwidth,
             trial=self.trial,
@@ -242,17 +251,20 @@ def learn_streamed_ratios(
     if not parts_left_out(sample.mixture):
         raise ValueError("bags must tell the classes apart with one left out; add a bag")
     with threadpool_limits(1):  # the same bytes as with one thread per block elsewhere
-        scale = feature_scale(np.concatenate(sample.points))
+        pooled = np.concatenate(sample.points)
+        scale = feature_scale(pooled)
+        constant = ConstantFeatures.of(pooled, np.isinf(scale), size, sample.mixture)
         points = tuple(point / scale for point in sample.points)
         bandwidth, _, _ = best_bandwidth(LabelledBags(points, sample.mixture, sample.noise))
         landmarks = spread_places([len(point) for point in points], n_landmarks(int(size.sum())))
         chosen = zip(points, landmarks, strict=True)
         landmark = np.concatenate([point[places] for point, places in chosen])
         matched = NystroemMap.of(landmark, bandwidth)
-        features = _RowFeatures(scale, matched, fit_features(points))
+        features = _RowFeatures(scale, constant, matched, fit_features(points))
         shares = _Shares(sample.mixture, sample.noise, size)
         own = _own_products(points, landmarks, matched, size)
-        means, mean, covariance, fit = _matched(passes, shares, features, own)
+        means, mean, covariance, fit, others = _matched(passes, shares, features, own)
+        features = replace(features, constant=constant.only(others == 0))
         trial = _trial_of_all(KernelMatching(bandwidth), means, shares, covariance)
     names = passes.names if isinstance(passes, LocalBlocks) else None
     return StreamedRatioModel(trial, level, called, features, shares, means, mean, fit, names)
@@ -283,17 +295,21 @@ def _matched(
     shares: _Shares,
     features: _RowFeatures,
     own: Float[np.ndarray, " bags"],
-) -> tuple[MatchedMeans, Float[np.ndarray, "bags directions"], list[np.ndarray], MixtureFit]:
+) -> tuple[
+    MatchedMeans, Float[np.ndarray, "bags directions"], list[np.ndarray], MixtureFit, _Counts
+]:  # fmt: skip
     """Match the means of all rows' features: one pass for the means, one for each weighting of the bags.
 
     Passes for weightings read only some rows if there are more than `SAMPLE_CELLS` numbers. Return the means,
-    matched and as they are, every bag's covariance along the class means, and the test of fit.
+    matched and as they are, every bag's covariance along the class means, the test of fit, and the number of
+    rows with other values than the sample's constants.
     """
-    total, along = [], []
+    total, along, others = [], [], np.zeros_like(features.constant.place)
     last: list[np.ndarray] = []
     for parts in passes.each(_feature_sums, features.kernels):
-        total.append(np.sum([part for part, _ in parts], axis=0))
-        along.append(_joined([moments for _, moments in parts]))
+        total.append(np.sum([part for part, _, _ in parts], axis=0))
+        along.append(_joined([moments for _, moments, _ in parts]))
+        others += np.sum([count for _, _, count in parts], axis=0)
     mean = np.array(total) / shares.size[:, None] @ features.features.root
 
     n_points = SAMPLE_CELLS // len(features.scale)
@@ -317,7 +333,7 @@ def _matched(
     centres = np.array([centre for _, centre, _ in along])
     spread = [scatter / n for n, _, scatter in along]
     lengths = np.array([np.trace(one) + c @ c for one, c in zip(spread, centres, strict=True)])
-    return means, mean, last, MixtureFit.of(shares, spread, centres, lengths)
+    return means, mean, last, MixtureFit.of(shares, spread, centres, lengths), others
 
 
 def _trial_of_all(
@@ -348,10 +364,14 @@ def _trial_of_all(
 
 def _feature_sums(
     block: Block, kernels: _RowKernels
-) -> tuple[Float[np.ndarray, " landmarks"], _Moments]:
-    """Return the sum of a block's kernels with the landmarks, and the moments for the test of fit."""
+) -> tuple[Float[np.ndarray, " landmarks"], _Moments, _Counts]:
+    """Return the sum of a block's kernels with the landmarks, and what the test of fit needs."""
     point = kernels.rescaled(block)
-    return kernels.matched.total(point), _spread(kernels.embed(point))
+    return (
+        kernels.matched.total(point),
+        _spread(kernels.embed(point)),
+        kernels.constant.others(block),
+    )
 
 
 def _moments(block: Block, parameters: tuple[Span, _RowKernels]) -> _Moments:
@@ -360,10 +380,13 @@ def _moments(block: Block, parameters: tuple[Span, _RowKernels]) -> _Moments:
     return _spread(kernels.matched.along(kernels.rescaled(block), span))
 
 
-def _both_moments(block: Block, parameters: tuple[Span, _RowKernels]) -> tuple[_Moments, _Moments]:
-    """Return `_moments`, and the moments for the test of fit."""
+def _both_moments(
+    block: Block, parameters: tuple[Span, _RowKernels]
+) -> tuple[_Moments, _Moments, _Counts]:
+    """Return `_moments`, and what the test of fit needs."""
     kernels = parameters[1]
-    return _moments(block, parameters), _spread(kernels.embed(kernels.rescaled(block)))
+    embedded = _spread(kernels.embed(kernels.rescaled(block)))
+    return _moments(block, parameters), embedded, kernels.constant.others(block)
 
 
 def _spread(value: Float[np.ndarray, "rows directions"]) -> _Moments:

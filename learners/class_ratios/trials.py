@@ -11,7 +11,7 @@ A method is a `RatioMethod`; its `Trial` holds the errors on the bags left out; 
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -22,7 +22,10 @@ from learners.class_ratios.bags import LabelledBags
 from learners.class_ratios.matched_means import MatchedMeans
 from learners.class_ratios.mean_matching import parts_left_out
 
-__all__ = ["Match", "Matcher", "RatioMethod", "Trial", "preferred", "refitted_trial"]
+__all__ = [
+    "Match", "Matcher", "RatioMethod", "Trial", "check_methods", "expected_left_out", "preferred",
+    "refitted_trial",
+]  # fmt: skip
 
 STANDARD_ERRORS = 2.0
 
@@ -54,6 +57,35 @@ class RatioMethod(Protocol):
 
     def fit(self, labelled: LabelledBags) -> Matcher:
         """Train on all bags."""
+
+
+def check_methods(methods: Sequence[RatioMethod] | None) -> None:
+    """Raise ValueError unless these are methods to choose among, one at least, or None.
+
+    Examples
+    --------
+    >>> from learners.class_ratios.kernel_matching import KernelMatching
+    >>> check_methods([KernelMatching])
+    Traceback (most recent call last):
+        ...
+    ValueError: methods must be instances, got the class KernelMatching: write KernelMatching()
+    """
+    if methods is None:
+        return
+    if not isinstance(methods, Collection):
+        raise ValueError(
+            f"methods must be None or a list of methods, got {type(methods).__name__}: wrap it in a list"
+        )
+    if not len(methods) > 0:
+        raise ValueError("methods must be None or name one method at least, got none")
+    for method in methods:
+        if isinstance(method, type):
+            name = method.__name__
+            raise ValueError(f"methods must be instances, got the class {name}: write {name}()")
+        if not isinstance(method, RatioMethod):
+            raise ValueError(
+                f"methods must be methods such as KernelMatching(), got {type(method).__name__}"
+            )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,6 +158,23 @@ def refitted_trial(
             expected.append(means.expected_error(product))
     weight = labelled.evidence[np.concatenate(parts)]
     return Trial(method, np.array(error), float(np.mean(expected)), weight)
+
+
+def expected_left_out(
+    trial: Trial, noise: Float[np.ndarray, "bags classes classes"] | None
+) -> float:
+    """Return the expected error on bags left out, the noise of their own proportions included.
+
+    Examples
+    --------
+    >>> from learners.class_ratios.kernel_matching import KernelMatching
+    >>> expected_left_out(Trial(KernelMatching(bandwidth=1.0), np.array([0.04, 0.06]), 0.07), None)
+    0.07
+    """
+    if noise is None:
+        return trial.expected_error
+    deviation = np.sqrt(np.diagonal(noise, axis1=1, axis2=2))
+    return trial.expected_error + math.sqrt(2 / math.pi) * float(deviation.sum(axis=1).mean())
 
 
 def preferred(trials: Sequence[Trial]) -> Trial:

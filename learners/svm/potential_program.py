@@ -16,6 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from learners.svm.proximities import numbers
+
 __all__ = [
     "BoxLasso",
     "ColumnMoments",
@@ -324,6 +326,12 @@ def epsilon_path(
     if not (n_epsilons >= 2 and 0 < smallest < 1):
         raise ValueError(
             f"n_epsilons must be >= 2 and smallest in (0, 1), got {n_epsilons=}, {smallest=}"
+        )
+    proximity, y = numbers("proximity", proximity), numbers("y", y)
+    if not (proximity.ndim == 2 and y.shape == (len(proximity),)):
+        raise ValueError(
+            "proximity must be a matrix and y a target for each row, got shapes "
+            f"{proximity.shape} and {y.shape}"
         )
     if not (np.isfinite(proximity).all() and np.isfinite(y).all()):
         raise ValueError("proximity and y must be finite")

@@ -16,7 +16,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from jaxtyping import Float
 
-__all__ = ["Proximity", "coulomb_kernel", "coulomb_radii", "kernel_values", "plummer_kernel"]
+__all__ = [
+    "Proximity", "coulomb_kernel", "coulomb_radii", "kernel_values", "numbers", "plummer_kernel",
+]  # fmt: skip
 
 Proximity: TypeAlias = Callable[..., Float[np.ndarray, "rows columns"]]
 
@@ -72,7 +74,7 @@ def plummer_kernel(
     _check_positive("softening", softening)
     if not 0 < softening * softening < math.inf:
         raise ValueError(f"softening must have a square > 0 and finite, got {softening=}")
-    squared = _squared_distances(x, centres)
+    squared = _squared_distances(*_alike(x, centres))
     squared /= softening**2
     squared += 1.0
     return _inverse_power(squared, exponent)
@@ -120,7 +122,8 @@ def coulomb_kernel(
            [0.125, 0.25 ]])
     """
     _check_positive("exponent", exponent)
-    if not (radius > 0).all():
+    (x, centres), radius = _alike(x, centres), numbers("radius", radius)
+    if not (radius.shape in ((), (len(centres),)) and (radius > 0).all()):
         raise ValueError("radius must be > 0 for every centre: take coulomb_radii(centres)")
     squared = _squared_distances(x, centres)
     np.maximum(squared, np.square(radius), out=squared)
@@ -139,6 +142,7 @@ def coulomb_radii(
     >>> coulomb_radii(np.array([[0.0], [1.0], [3.0]]))
     array([0.5, 0.5, 1. ])
     """
+    centres = numbers("centres", centres)
     if not len(centres) >= 2:
         raise ValueError(f"coulomb kernel needs two rows or more, got {len(centres)}")
     if n_doubles := len(centres) - len(np.unique(centres, axis=0)):
@@ -205,6 +209,35 @@ def kernel_values(
         raise ValueError(
             f"kernel_params must fit kernel={kernel!r}, got {', '.join(given)}: {error}"
         ) from None
+
+
+def numbers(name: str, given: Any) -> np.ndarray:
+    """Return an array, data frame, series or list as an array of numbers; raise ValueError for others.
+
+    >>> numbers("x", [[1, 2], [3]])
+    Traceback (most recent call last):
+        ...
+    ValueError: x must be numbers, as many in each row, got rows of several lengths
+    """
+    try:
+        found = np.asarray(given, order="C")  # the same bytes for a frame, which is kept by columns
+    except ValueError:
+        raise ValueError(
+            f"{name} must be numbers, as many in each row, got rows of several lengths"
+        ) from None
+    if found.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must be numbers, as many in each row, got dtype={found.dtype}")
+    return found
+
+
+def _alike(x: Any, centres: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows and charges as arrays; raise ValueError unless they have the same features."""
+    x, centres = numbers("x", x), numbers("centres", centres)
+    if not (x.ndim == centres.ndim == 2 and x.shape[1] == centres.shape[1]):
+        raise ValueError(
+            f"x and centres must have the same features, got shapes {x.shape} and {centres.shape}"
+        )
+    return x, centres
 
 
 def _squared_distances(

@@ -21,7 +21,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from learners.task_features.duplicates import within_squares
+from learners.task_features.duplicates import numbers, within_squares
 
 __all__ = ["CrossFitted", "cross_fitted_probabilities"]
 
@@ -100,8 +100,8 @@ def cross_fitted_probabilities(
     >>> found.probabilities.shape, found.inverse_penalty.shape
     ((20, 2), (5,))
     """
-    if taught is None:
-        taught = np.ones(len(features), dtype=np.bool_)
+    features, believed = numbers("features", features), numbers("believed", believed)
+    taught = np.asarray(np.ones(len(features), dtype=np.bool_) if taught is None else taught)
     _check(features, believed, taught, n_folds)
     features, _ = within_squares(features)
     fold = np.empty(len(features), dtype=np.int64)

@@ -25,6 +25,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from learners.task_features.duplicates import numbers
+
 __all__ = ["GoldReading", "answer_features", "read_by_gold"]
 
 INVERSE_PENALTIES = (0.03, 0.1, 0.3, 1.0)  # scikit-learn's C; all of them are mixed
@@ -156,6 +158,8 @@ def read_by_gold(
     >>> bool((found.probabilities.argmax(axis=1) == truth).all())
     True
     """
+    answers, posterior = numbers("answers", answers), numbers("posterior", posterior)
+    gold = numbers("gold", gold)
     _check(answers, posterior, gold)
     known, n_classes = np.flatnonzero(gold >= 0), posterior.shape[1]
     consensus = _powers(posterior)

@@ -157,11 +157,11 @@ def fit_skills(
     pairs = _pairs(labels)
     met = np.diff(pairs.start) > 0
     size, n_iter, converged = np.where(met, 0.5, 0.0), 0, False
+    sign = _signs(pairs, size)  # before any mean, in which noise of both signs must cancel
+    beyond = pairs.beyond * sign[pairs.worker] * sign[pairs.partner]
     while n_iter < max_iter and not converged:
-        estimate = trimmed_means(
-            pairs.start, pairs.partner, pairs.n_common, pairs.beyond, size, trim
-        )
-        moved, size = size, np.sqrt(size * estimate)  # half a step: full steps would swing
+        estimate = trimmed_means(pairs.start, pairs.partner, pairs.n_common, beyond, size, trim)
+        moved, size = size, (size + estimate) / 2  # half a step: full steps would swing
         n_iter, converged = n_iter + 1, bool(np.abs(size - moved).max(initial=0.0) <= tol)
         tell(n_iter)
     skill = _signs(pairs, size) * size
@@ -198,7 +198,7 @@ def _pairs(labels: CrowdLabels) -> _Pairs:
 def _equals(value: Float64[np.ndarray, " values"], place: int) -> tuple[float, float, int, int]:
     """Return the range of values equal to the one at this rank, their number, and the number below."""
     middle = np.partition(value, place)[place]
-    lower, upper = middle - EQUAL * middle, middle + EQUAL * middle
+    lower, upper = middle - EQUAL * abs(middle), middle + EQUAL * abs(middle)
     n_equal = n_below = 0
     for one in value:
         n_below += one < lower
@@ -217,6 +217,8 @@ def trimmed_means(
 ) -> Float64[np.ndarray, " workers"]:
     """Return the mean of the skills that each worker's partners imply for her, without the extreme ones.
 
+    A mean below 0 becomes 0. `beyond` is positive for two workers who agree as their signs say.
+
     The paper's rule: of the extremes only those beyond her present skill are left out. Of equal values at a
     bound the same part of each is left out, so that their order plays no part.
     """
@@ -226,7 +228,7 @@ def trimmed_means(
         first, last, now = start[worker], start[worker + 1], size[worker]
         implied, n_below, n_above = room[: last - first], 0, 0
         for at in range(first, last):
-            value = abs(beyond[at]) / max(size[partner[at]], LEAST)
+            value = beyond[at] / max(size[partner[at]], LEAST)
             n_below += value < now * (1.0 - EQUAL)
             n_above += value > now * (1.0 + EQUAL)
             implied[at - first] = value
@@ -252,7 +254,7 @@ def trimmed_means(
                 weight *= high_part
             total += weight
             sums += weight * value
-        mean[worker] = min(sums / total, 1.0) if total > 0.0 else 0.0
+        mean[worker] = min(max(sums / total, 0.0), 1.0) if total > 0.0 else 0.0
     return mean
 
 

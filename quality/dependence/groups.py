@@ -160,7 +160,8 @@ def dependent_groups(
 
     **Limits.** Labels alone cannot distinguish a clique of more than a third of the workers from the
     crowd: such a group is not reported. Experts who are right where the crowd is wrong look like a
-    clique, unless they disagree with each other as often as their error rates imply.
+    clique, unless they disagree with each other as often as their error rates imply. So do workers whose
+    errors go one way, such as lenient or strict graders, in a crowd of up to some twenty with many errors.
     Of half a dozen workers, two who copy are found half of the time
     (``python -m benchmarks.quality.dependence``).
 

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from learners.class_ratios.bags import BagPasses, LabelledBags, LocalBlocks
+from learners import learn_ratios, learn_streamed_ratios
+from learners.class_ratios.bags import BagPasses, ConstantFeatures, LabelledBags, LocalBlocks
 
 BAGS = [np.zeros((4, 2)), np.ones((3, 2)), np.full((2, 2), 2.0)]
 SHARES = np.array([[0.8, 0.2], [0.1, 0.9], [0.5, 0.5]])
@@ -132,3 +133,48 @@ def test_an_empty_bag_has_no_rows():
     passes = LocalBlocks([[]])
     assert passes.sizes().tolist() == [0]
     assert passes.take([np.array([], dtype=int)])[0].shape == (0, 1)
+
+
+def shifted_bags(rng, unit):
+    """Bags whose second feature is 0, their shares, and an unlabelled one by its values in that unit."""
+    second = np.array([40, 100, 160, 120, 80])
+    columns = [np.append(rng.normal(size=200 - k), 2 + rng.normal(size=k)) for k in second]
+    bags = [np.column_stack([column, np.zeros(200)]) for column in columns]
+    shares = np.column_stack([1 - second / 200, second / 200])
+    point = np.append(rng.normal(size=120), 2 + rng.normal(size=80))
+    return bags, shares, lambda value: np.column_stack([point, np.broadcast_to(value * unit, 200)])
+
+
+@pytest.mark.parametrize("unit", [1.0, 1000.0])
+def test_a_feature_that_is_constant_in_labelled_bags_moves_no_ratio_in_any_unit(unit):
+    bags, shares, bag = shifted_bags(np.random.default_rng(0), unit)
+    alone = learn_ratios([one[:, :1] for one in bags], shares).ratio(bag(0.0)[:, :1])
+    model = learn_ratios(bags, shares)
+    streamed = learn_streamed_ratios([[one[:90], one[90:]] for one in bags], shares)
+    of_blocks = streamed.ratio([bag(0.0)])
+    for value, is_mixture in ((0.0, True), (np.eye(200)[3], True), (0.05, False)):
+        found, blocks = model.ratio(bag(value)), streamed.ratio([bag(value)[:80], bag(value)[80:]])
+        np.testing.assert_allclose(found.ratio, alone.ratio, rtol=1e-9)
+        np.testing.assert_allclose(blocks.ratio, of_blocks.ratio, rtol=1e-9)
+        for one in (found, blocks):
+            assert (one.interval is not None) == one.diagnostics.is_mixture == is_mixture
+            assert any("not a mixture" in doubt for doubt in one.diagnostics.warnings) != is_mixture
+
+
+def test_a_value_that_no_labelled_point_has_is_rare_by_chance_at_its_level(rng):
+    """Flags of one point in 300; the labelled points that show none of some are 200 of each class."""
+    alarms = 0
+    for _ in range(400):
+        labelled, bag = rng.random((400, 30)) < 1 / 300, rng.random((100, 30)) < 1 / 300
+        known = ConstantFeatures.of(
+            labelled.astype(float), ~labelled.any(axis=0), np.array([200, 200]), np.eye(2)
+        )
+        alarms += known.p_value(known.others(bag.astype(float)), 100) < 0.05
+    assert alarms <= 20
+
+
+def test_rounding_to_single_precision_is_no_other_value():
+    point = np.full((3, 2), 0.1)
+    known = ConstantFeatures.of(point, np.array([True, True]), np.array([3]), np.ones((1, 1)))
+    assert known.others(point.astype(np.float32).astype(float)).tolist() == [0, 0]
+    assert known.others(1.001 * point).tolist() == [3, 3]

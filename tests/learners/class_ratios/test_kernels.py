@@ -138,7 +138,7 @@ def test_the_unit_of_a_feature_follows_its_scale_where_squares_do_not(factor, rn
     point = np.column_stack([rng.normal(size=50), np.arange(50) < 20, np.full(50, 3.0)])
     unit = feature_scale(point)
     assert feature_scale(factor * point)[:2] == pytest.approx(factor * unit[:2], rel=1e-12)
-    assert feature_scale(factor * point)[2] == unit[2] == 1
+    assert feature_scale(factor * point)[2] == unit[2] == np.inf
 
 
 def test_exponentials_are_right_to_the_last_digits() -> None:

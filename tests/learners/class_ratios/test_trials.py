@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from learners import learn_ratios
 from learners.class_ratios.bags import LabelledBags
 from learners.class_ratios.kernel_matching import KernelMatching
 from learners.class_ratios.trials import Trial, preferred, refitted_trial
@@ -72,3 +73,18 @@ def test_no_point_of_a_bag_left_out_takes_part_in_the_training_that_predicts_it(
     every = {float(point[0, 0]) for point in points}
     assert len(trial.error) == 4
     assert sorted(next(iter(every - shown)) for shown in method.shown) == sorted(every)
+
+
+@pytest.mark.refusal
+def test_methods_that_cannot_be_tried_are_refused_in_a_sentence():
+    bags, proportions = [np.arange(8.0).reshape(4, 2)] * 2, np.eye(2)
+    for methods, said in (
+        ([KernelMatching], "got the class KernelMatching: write KernelMatching()"),
+        (KernelMatching(), "got KernelMatching: wrap it in a list"),
+        (KernelMatching, "wrap it in a list"),
+        ([], "got none"),
+        (["kernel mean matching"], "must be methods such as KernelMatching(), got str"),
+    ):
+        with pytest.raises(ValueError, match=r"^methods must be ") as refused:
+            learn_ratios(bags, proportions, methods=methods)
+        assert said in str(refused.value)

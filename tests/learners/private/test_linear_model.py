@@ -2,6 +2,7 @@ import math
 import tracemalloc
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -239,3 +240,19 @@ def test_short_floats_of_numpys_are_numbers_like_others(rng):
         fit_linear(x, y, regularization=np.float32("inf"), norm_bound=1.0, n_classes=2)
     with pytest.raises(ValueError, match="norm_bound must be > 0 and finite, got"):
         LinearModel(np.ones((1, 2)), np.float32("inf"))
+
+
+@pytest.mark.refusal
+def test_data_frames_and_lists_are_trained_on_like_arrays(rng):
+    x, y = blobs(rng)
+    given = {"regularization": 0.1, "norm_bound": 2.0, "n_classes": 2}
+    expected = fit_linear(x, y, **given)
+    for rows, codes in (
+        (pd.DataFrame(x), pd.Series(y, index=range(60, 0, -1))),
+        (x.tolist(), list(y)),
+    ):
+        found = fit_linear(rows, codes, **given)
+        np.testing.assert_allclose(found.coef, expected.coef, rtol=1e-9)
+        assert (found.predict(rows) == expected.predict(x)).all()
+    with pytest.raises(ValueError, match="x must be a float matrix, got .* dtype=object"):
+        fit_linear(pd.DataFrame(x).astype(object), y, **given)

@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -121,3 +122,18 @@ def test_what_cannot_be_solved_is_refused():
         epsilon_path(np.full((3, 1), np.nan), np.ones(3))
     with pytest.raises(ValueError, match="got none that does"):
         epsilon_path(np.eye(3), np.ones(3))
+
+
+@pytest.mark.refusal
+def test_a_path_takes_data_frames_and_lists_and_refuses_other_things_in_a_sentence():
+    K, y = columns(0)
+    expected = epsilon_path(K, y, n_epsilons=4)
+    for of, targets in (
+        (pd.DataFrame(K), pd.Series(y, index=range(40, 0, -1))),
+        (K.tolist(), list(y)),
+    ):
+        np.testing.assert_array_equal(epsilon_path(of, targets, n_epsilons=4).coef, expected.coef)
+    with pytest.raises(ValueError, match="proximity must be numbers"):
+        epsilon_path(K.astype(str), y)
+    with pytest.raises(ValueError, match="y a target for each row, got shapes"):
+        epsilon_path(K, y[:-1])

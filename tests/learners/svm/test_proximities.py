@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.gaussian_process.kernels import RationalQuadratic
 
@@ -57,3 +58,33 @@ def test_a_parameter_must_be_positive_and_finite(value):
     if not value > 0:
         with pytest.raises(ValueError, match="radius must be > 0"):
             coulomb_kernel(x, x, radius=np.array([value]))
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("kind", [pd.DataFrame, np.ndarray.tolist])
+def test_data_frames_and_lists_give_the_kernels_of_the_arrays(rng, kind):
+    x, centres = rng.normal(size=(20, 3)), rng.normal(size=(7, 3))
+    np.testing.assert_array_equal(
+        plummer_kernel(kind(x), kind(centres)), plummer_kernel(x, centres)
+    )
+    radius = coulomb_radii(kind(centres))
+    np.testing.assert_array_equal(
+        coulomb_kernel(kind(x), kind(centres), radius=radius.tolist()),
+        coulomb_kernel(x, centres, radius=radius),
+    )
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize(
+    ("x", "said"),
+    [
+        ([["a", "b", "c"]], "x must be numbers"),
+        ([[1.0, 2.0, 3.0], [1.0]], "rows of several lengths"),
+        ([[1.0, 2.0]], "x and centres must have the same features"),
+    ],
+)
+def test_rows_that_are_no_matrix_of_numbers_are_refused_in_a_sentence(x, said):
+    with pytest.raises(ValueError, match=said):
+        plummer_kernel(x, np.eye(3))
+    with pytest.raises(ValueError, match=said):
+        coulomb_kernel(x, np.eye(3), radius=np.ones(3))

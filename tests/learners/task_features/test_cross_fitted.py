@@ -1,6 +1,7 @@
 """Class probabilities from other tasks: what they know, and what they must not."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from learners import cross_fitted_probabilities
@@ -149,3 +150,15 @@ def test_tasks_to_learn_from_are_counted(taught, message):
     features, believed = np.arange(20.0)[:, None], np.eye(2)[[0, 1] * 10]
     with pytest.raises(ValueError, match=message):
         cross_fitted_probabilities(features, believed, rng=np.random.default_rng(0), taught=taught)
+
+
+@pytest.mark.refusal
+def test_data_frames_and_lists_are_learned_from_like_arrays():
+    features, believed, _ = campaign(n=60)
+    taught = np.arange(60) > 5
+    expected = fitted(features, believed, taught=taught)
+    for kind in (pd.DataFrame, np.ndarray.tolist):
+        found = fitted(kind(features), kind(believed), taught=taught.tolist())
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+    with pytest.raises(ValueError, match="believed must be numbers, as many in each row"):
+        fitted(features, believed.astype(str))

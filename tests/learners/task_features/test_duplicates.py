@@ -3,6 +3,7 @@
 import tracemalloc
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from learners import near_duplicates
@@ -122,3 +123,17 @@ def test_constant_features_make_no_tasks_alike():
     beside = near_duplicates(np.column_stack([features, constant]))
     assert beside.complete
     assert beside.pair.tolist() == near_duplicates(features).pair.tolist()
+
+
+@pytest.mark.refusal
+def test_data_frames_and_lists_are_looked_through_like_arrays():
+    features = np.random.default_rng(0).normal(size=(40, 3))
+    features[7] = features[30]
+    for given in (pd.DataFrame(features), features.tolist()):
+        assert near_duplicates(given).pair.tolist() == near_duplicates(features).pair.tolist()
+    for given, said in (
+        (features.astype(str), "got dtype"),
+        ([[1.0, 2.0], [3.0]], "several lengths"),
+    ):
+        with pytest.raises(ValueError, match=f"features must be numbers, .*{said}"):
+            near_duplicates(given)

@@ -1,6 +1,7 @@
 """Answers read as gold teaches: what a hundred gold tasks win, what they do not lose, whose truth counts."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from learners import answer_features, read_by_gold
@@ -197,3 +198,17 @@ def test_answers_are_features_judge_after_judge_and_counts_by_class():
     assert (by_judge.reshape(2, 3, 3).sum(axis=2) == (answers >= 0)).all()
     assert (counts == [[1, 0, 1], [0, 3, 0]]).all()
     assert answer_features(np.zeros((4, 0), dtype=np.int64), 2).shape == (4, 2)
+
+
+@pytest.mark.refusal
+def test_data_frames_and_lists_are_read_like_arrays():
+    answers, truth = (one[:60] for one in panel())
+    posterior = np.full((60, 3), 1 / 3)
+    gold = np.where(np.arange(60) < 30, truth, -1)
+    expected = read_by_gold(answers, posterior, gold, rng=np.random.default_rng(0))
+    for kind in (pd.DataFrame, np.ndarray.tolist):
+        given = kind(answers), kind(posterior), pd.Series(gold, index=range(60, 0, -1))
+        found = read_by_gold(*given, rng=np.random.default_rng(0))
+        np.testing.assert_allclose(found.probabilities, expected.probabilities, rtol=1e-9)
+    with pytest.raises(ValueError, match="answers must be numbers, as many in each row"):
+        read_by_gold(answers.astype(str), posterior, gold, rng=np.random.default_rng(0))

@@ -78,7 +78,7 @@ def test_trimmed_means_are_those_of_a_sort(rng: np.random.Generator, trim: float
     start = np.arange(n_workers + 1) * degree
     found = trimmed_means(start, partner, n_common, beyond, size, trim)
     held = np.maximum(size[partner], LEAST).reshape(n_workers, degree)
-    said, weight = np.abs(beyond.reshape(held.shape)) / held, n_common.reshape(held.shape) * held**2
+    said, weight = beyond.reshape(held.shape) / held, n_common.reshape(held.shape) * held**2
     for worker in range(n_workers):
         own, now = said[worker], size[worker]
         low = min(int(trim * degree), int((own < now).sum()))
@@ -87,7 +87,15 @@ def test_trimmed_means_are_those_of_a_sort(rng: np.random.Generator, trim: float
         stay = np.minimum(after, degree - high) - np.maximum(before, low)
         kept = np.maximum(stay, 0) / (after - before)  # of equals the same part of each
         mean = np.average(own, weights=kept * weight[worker])
-        assert found[worker] == pytest.approx(min(mean, 1.0), rel=1e-12)
+        assert found[worker] == pytest.approx(np.clip(mean, 0.0, 1.0), rel=1e-12)
+
+
+def test_guessers_with_few_tasks_in_common_have_little_skill(rng: np.random.Generator) -> None:
+    """Two who share one task agree on it or not: noise of either sign, which must cancel in the mean."""
+    task = np.repeat(np.arange(2000), 5)
+    worker = np.concatenate([rng.choice(200, 5, replace=False) for _ in range(2000)])
+    result = mmsr(encode(worker, task, rng.integers(2, size=10_000)))
+    assert np.abs(np.median(result.skill)) < 0.3
 
 
 def test_renaming_the_workers_changes_nothing(rng: np.random.Generator) -> None:

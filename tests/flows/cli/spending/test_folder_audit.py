@@ -89,7 +89,7 @@ def test_a_folder_whose_counts_have_no_noise_is_caught(monkeypatch: pytest.Monke
     monkeypatch.setattr(
         LatticeLaplace, "draw_all", lambda _, queries, noise: [q.value.tolist() for q in queries]
     )
-    assert audit_folder(Unit.CONSENSUS_LABEL, draws=20, level=0.95).bound.refutes(0.0)
+    assert audit_folder(Unit.CONSENSUS_LABEL, draws=56, level=0.95).bound.refutes(0.0)
 
 
 @pytest.mark.slow
