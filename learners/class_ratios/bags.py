@@ -265,7 +265,7 @@ class ConstantFeatures:
         """Return some of these features."""
         return replace(self, place=self.place[kept], value=self.value[kept])
 
-    def p_value(self, others: Int[np.ndarray, " constants"], n: float) -> float:
+    def p_value(self, others: Int[np.ndarray, " constants"], n: float | int) -> float:
         """Return the chance of so many other values among the n points of a mixture of the classes.
 
         At worst all of them, and all n points, are of the class of which the fewest were labelled: given
