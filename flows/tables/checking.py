@@ -352,7 +352,7 @@ def _plain(text: str) -> str:
     """Return a text without capitals, spaces and variant forms of letters and numbers."""
     if NUMBER.fullmatch(text):
         return repr(float(text)) if len(text) < 16 else text
-    if text.isascii():  # nothing to be composed or left out, and ten times as quick
+    if text.isascii():  # nothing to be composed or left out
         return " ".join(text.lower().split())
     seen = (one for one in unicodedata.normalize("NFKC", text) if unicodedata.category(one) != "Cf")
     return " ".join("".join(seen).casefold().split())
