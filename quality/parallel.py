@@ -18,6 +18,8 @@ code.
 
 import inspect
 import os
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -222,12 +224,35 @@ def _numba_cache(folder: str) -> type[FunctionCache]:
         _impl_class = Form
 
         def load_overload(self, signature: Any, context: Any) -> Any:
-            # loaded code calls numba's runtime; numba would first import all modules for compilation
-            rtsys.initialize(context)
-            with self._guard_against_spurious_io_errors():
+            with _signals_held(), self._guard_against_spurious_io_errors():
+                # loaded code calls numba's runtime; numba would first import all modules for compilation
+                rtsys.initialize(context)
                 return self._load_overload(signature, context)
 
     return FolderCache
+
+
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """Run the block, and handle signals that came in it afterwards.
+
+    LLVM asks Python for a kernel's code, and takes an exception there for code that is missing: a Ctrl-C in
+    that moment killed the process.
+    """
+    came: list[int] = []
+    former: dict[int, Any] = {}
+    try:
+        if threading.current_thread() is threading.main_thread():  # which alone handles signals
+            for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                if callable(handler := signal.getsignal(one)):
+                    former[one] = handler
+                    signal.signal(one, lambda number, _: came.append(number))
+        yield
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+        for number in came:
+            signal.raise_signal(number)
 
 
 def _source_stamp(kernel: Callable[..., Any]) -> str:

@@ -265,3 +265,41 @@ def test_a_kernel_is_compiled_anew_where_one_that_it_calls_has_changed(tmp_path:
         found.append((int(run.stdout), saved))
     assert [value for value, _ in found] == [7, 7, 16, 22]
     assert found[0][1] == found[1][1]  # which is loaded
+
+
+ENDED = """import signal, sys
+from numba.core.codegen import CPUCodeLibrary
+plain = CPUCodeLibrary._object_getbuffer_hook.__func__
+
+def ended_while_code_is_asked_for(cls, library):
+    signal.raise_signal(signal.SIGTERM)
+    return plain(cls, library)
+
+if sys.argv.pop() == "ended":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
+    CPUCodeLibrary._object_getbuffer_hook = classmethod(ended_while_code_is_asked_for)
+from quality.parallel import kernel
+
+@kernel
+def doubled(x):
+    return 2 * x
+
+print(doubled(3))
+"""
+
+
+def test_a_signal_that_comes_while_a_kernel_is_loaded_ends_the_process_as_anywhere(
+    tmp_path: Path,
+) -> None:
+    """The process died of a segmentation fault: LLVM took the exception for missing code."""
+    (tmp_path / "doubled.py").write_text(ENDED)
+    root = str(Path(quality.__file__).parents[1])
+    found = [
+        subprocess.run(
+            [sys.executable, str(tmp_path / "doubled.py"), how],
+            env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "kernels"), "PYTHONPATH": root},
+            capture_output=True, text=True, check=False,
+        )
+        for how in ("whole", "ended")
+    ]  # fmt: skip
+    assert [(run.returncode, run.stdout) for run in found] == [(0, "6\n"), (7, "")]
