@@ -20,9 +20,8 @@ from privacy.audit import (
     audit_pair,
     draw_releases,
 )
-from privacy.compared_items import win_points
 from privacy.corrections import LatticeCorrection, gold_corrections
-from privacy.counts import class_counts, count_queries, project_to_simplex
+from privacy.counts import class_counts, count_queries, project_to_simplex, win_points
 from privacy.label_sets import bounded_labels, label_set_counts
 from privacy.ledger import (
     BudgetError,

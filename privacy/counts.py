@@ -1,4 +1,4 @@
-"""Class counts of consensus labels, behind published proportions, and noisy counts brought to the simplex.
+"""Class counts behind published proportions, noisy ones brought to the simplex, and points of compared items.
 
 >>> (query,) = class_counts(
 ...     np.array([0, 1, 1]), np.array([0, 0, 0]), dataset="toy", n_classes=2, n_groups=1,
@@ -6,6 +6,14 @@
 ... )
 >>> query.value
 array([1, 2])
+
+Items that workers compared have half points: two for a win, one for a tie.
+
+>>> query = win_points(
+...     np.array([0, 0, 1]), np.array([1, 2, 2]), np.array([0, 2, 1]), n_items=3, dataset="toy"
+... )
+>>> query.value, query.n, query.l1
+(array([3, 0, 3]), 6, 4.0)
 """
 
 from collections.abc import Sequence
@@ -17,6 +25,7 @@ from privacy.query import (
     ONE_TASK,
     CountsError,
     Part,
+    Publication,
     Query,
     Unit,
     UnitError,
@@ -29,7 +38,9 @@ from privacy.query import (
     task_names,
 )
 
-__all__ = ["check_codes", "class_counts", "count_queries", "project_to_simplex"]
+__all__ = ["check_codes", "class_counts", "count_queries", "project_to_simplex", "win_points"]
+
+ONE_ANSWER = 4.0  # l1 sensitivity in half points: an answer moves two from one item to the other
 
 
 def class_counts(
@@ -239,3 +250,70 @@ def check_codes(
     if not (label.dtype.kind in "iu" and ((label >= 0) & (label < n_classes)).all()):
         raise CountsError(f"labels must be integer codes of the {n_classes} declared classes")
     return n
+
+
+def win_points(
+    left: Int[np.ndarray, " comparisons"],
+    right: Int[np.ndarray, " comparisons"],
+    outcome: Int[np.ndarray, " comparisons"],
+    *,
+    n_items: int,
+    dataset: str,
+    publication: Publication | None = None,
+) -> Query:
+    """Count each item's half points: two for a comparison won, one for a tie, 0 for a comparison lost.
+
+    Parameters
+    ----------
+    left, right
+        Codes of the items of each comparison, different from each other; **public**, as are the workers.
+    outcome
+        0 where the left item was preferred, 1 where the right one was, 2 for a tie; private.
+    n_items
+        Number of items, from 2 to a million; public.
+    dataset
+        The ledger's name of the data set.
+    publication
+        The public key under which the points are published; None for no publication.
+
+    Returns
+    -------
+    Query
+        The points by item; `n` is their sum, two for each comparison. A record is a comparison; the unit is
+        one answer.
+
+    Raises
+    ------
+    CountsError
+        If codes or outcomes are out of their range; the message names no comparison.
+
+    Notes
+    -----
+    **Guarantees.** Points add up to twice the number of comparisons, for all outcomes.
+
+    **Privacy.** Neighbours differ in the outcome of one comparison. It gives its two items the half points
+    (2, 0), (0, 2) or (1, 1). Two of these differ by at most 4 in l1 norm, and a win that changes sides
+    attains 4. No other item's points move, and nothing is estimated from other answers.
+    """
+    check_classes(n_items, "n_items")
+    for what, codes in (("left", left), ("right", right), ("outcome", outcome)):
+        check_array(what, codes)
+    same = left.shape == right.shape == outcome.shape and left.ndim == 1 and left.size >= 1
+    if not same:
+        raise CountsError("comparisons must be one row or more of left, right and outcome")
+    if any(one.dtype.kind not in "iu" for one in (left, right, outcome)):
+        raise CountsError("items and outcomes must be integer codes")
+    items = np.stack([left, right])
+    if not ((items >= 0) & (items < n_items)).all() or (left == right).any():
+        raise CountsError(f"items must be codes below {n_items}, two different ones in a row")
+    if not np.isin(outcome, (0, 1, 2)).all():
+        raise CountsError("outcomes must be 0, 1 or 2")
+    gained = np.array([2, 0, 1])[outcome.astype(np.intp)]
+    left, right = items.astype(np.intp)
+    points = np.bincount(left, gained, n_items) + np.bincount(right, 2 - gained, n_items)
+    value = points.astype(np.int64)
+    value.setflags(write=False)
+    return Query(
+        dataset, "half points of compared items", value, Unit.ANSWER, 2 * left.size, ONE_ANSWER,
+        publication=publication, places=2,
+    )  # fmt: skip

@@ -29,7 +29,7 @@ from privacy.accounting import (
     exact,
     keep_declared,
 )
-from privacy.query import Query, check_arrays, check_name
+from privacy.query import Query, check_arrays, check_name, even_rows
 
 __all__ = [
     "ApproximateEvent",
@@ -115,7 +115,8 @@ class Question:
         check_name("name", self.name)
         if not isinstance(self.value, Mapping):
             raise TypeError("value must be a mapping of names to arrays and numbers")
-        check_arrays({name: np.asarray(entry) for name, entry in self.value.items()})
+        held = ((name, even_rows(f"value of {name!r}", one)) for name, one in self.value.items())
+        check_arrays(dict(held))
 
 
 @dataclass(frozen=True, slots=True)

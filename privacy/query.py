@@ -17,37 +17,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from jaxtyping import Int
 
 __all__ = [
-    "MAX_CLASSES",
-    "MAX_RECORDS",
-    "ONE_TASK",
-    "CountsError",
-    "Part",
-    "Publication",
-    "Query",
-    "Unit",
-    "UnitError",
-    "assignment_digest",
-    "check_array",
-    "check_arrays",
-    "check_classes",
-    "check_counts",
-    "check_drawable",
-    "check_groups",
-    "check_name",
-    "check_releases",
-    "check_size",
-    "check_unit",
-    "group_sizes",
-    "is_text",
-    "is_whole",
-    "partition_of",
-    "task_names",
-]
+    "MAX_CLASSES", "MAX_RECORDS", "ONE_TASK", "CountsError", "Part", "Publication", "Query", "Unit",
+    "UnitError", "assignment_digest", "check_array", "check_arrays", "check_classes", "check_counts",
+    "check_drawable", "check_groups", "check_name", "check_releases", "check_size", "check_unit", "even_rows",
+    "group_sizes", "is_text", "is_whole", "numbers", "partition_of", "task_names",
+]  # fmt: skip
 
 AT_ONCE = 2**20  # names in one step of a digest
 MAX_RECORDS = 2**53
@@ -369,6 +349,30 @@ def is_text(value: object) -> bool:
 def is_whole(number: object) -> bool:
     """Return whether a number is an integer by its type; neither True, False nor 2.0 is one."""
     return isinstance(number, Integral) and not isinstance(number, bool)
+
+
+def even_rows(name: str, given: Any) -> np.ndarray:
+    """Return an array, data frame, series or list as an array; raise ValueError for a ragged list.
+
+    >>> even_rows("x", [[1, 2], [3]])
+    Traceback (most recent call last):
+        ...
+    ValueError: x must be numbers, as many in each row, got rows of several lengths
+    """
+    try:
+        return np.asarray(given, order="C")  # the same bytes for a frame, which is kept by columns
+    except ValueError:
+        raise ValueError(
+            f"{name} must be numbers, as many in each row, got rows of several lengths"
+        ) from None
+
+
+def numbers(name: str, given: Any) -> np.ndarray:
+    """Return `even_rows` of numbers; raise ValueError for others."""
+    found = even_rows(name, given)
+    if found.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must be numbers, as many in each row, got dtype={found.dtype}")
+    return found
 
 
 def check_size(n: int) -> None:

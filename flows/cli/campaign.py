@@ -311,7 +311,7 @@ def _run(
     terminal = console(quiet=as_json)
     with waiting_for("a look at what is new"):
         result = None if again else nothing_new(settings, resume=resume)
-        left = None if result is not None else _of_unfinished(settings, resume=resume)
+        left = None if result is not None else _of_unfinished(path, settings, resume=resume)
     if left is not None:
         terminal.print(left, soft_wrap=True)
     if result is None:
@@ -360,7 +360,15 @@ def _result(
 
             if api_reachable() is None:
                 terminal.print("starting a Prefect server that ends with this run", style="dim")
-            settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+            try:
+                settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+            except OSError as error:
+                from flows.settings import SettingsError  # pydantic, which is loaded by now
+
+                raise SettingsError(
+                    f"state must be a folder that can be made and written, got {settings.state}: "
+                    f"{error.strerror}"
+                ) from None
             return run_as_flow(
                 path,
                 home=settings.state / "prefect",
@@ -375,7 +383,7 @@ def _result(
     return run_pipeline(settings, step=step, resume=resume, again=True)
 
 
-def _of_unfinished(settings: Settings, *, resume: bool) -> str | None:
+def _of_unfinished(path: Path, settings: Settings, *, resume: bool) -> str | None:
     """Return a sentence on an unfinished run: `--resume` would go on in it, or why it would not."""
     from flows.run import (  # the rooms
         find_unfinished,
@@ -393,7 +401,8 @@ def _of_unfinished(settings: Settings, *, resume: bool) -> str | None:
     found = find_unfinished(settings, identity_of(settings))
     if found is None:
         return None
-    return f"an earlier run did not end ({found.folder}); --resume goes on from there"
+    go_on = f"crowdassay run {shlex.quote(str(path))} --resume"
+    return f"an earlier run did not end ({found.folder}); {go_on} goes on from there"
 
 
 def _as_json(result: RunResult) -> dict[str, object]:

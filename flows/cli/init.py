@@ -321,7 +321,7 @@ def _of_budget(output: Path) -> str | None:
         return None
     if found is None:
         return None
-    spent, budget = (price_text(one.epsilon) for one in (found.spent, found.budget))
+    spent, budget = price_text(found.spent.epsilon), price_text(found.budget.epsilon, left=True)
     return (
         f"the ledger knows {settings.name!r}, with epsilon {spent} of {budget} spent, and these settings go "
         "on with that budget; if these tables are of other tasks, --name gives them another name"

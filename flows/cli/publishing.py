@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.root import refuse_dropped
+from flows.cli.root import named_path, refuse_dropped
 
 __all__ = [
     "Begun", "Budget", "Epsilon", "Key", "Payer", "Publish", "State", "key_now", "refuse_elsewhere",
@@ -45,7 +45,11 @@ Key = Annotated[
 ]
 State = Annotated[
     Path,
-    typer.Option(help="state folder with the ledger, kept for ever", rich_help_panel=PUBLICATION),
+    typer.Option(
+        help="state folder with the ledger, kept for ever",
+        rich_help_panel=PUBLICATION,
+        parser=named_path,
+    ),
 ]
 Begun = Annotated[
     bool,

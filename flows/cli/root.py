@@ -1,7 +1,6 @@
 """The root command `crowdassay`, what its commands share, and the process that runs one of them.
 
-The commands share the terminal, options, and the sentence for a user's mistake. The process starts and
-ends quickly: heavy imports happen inside the commands.
+They share the terminal, options, and the sentence for a mistake. Heavy imports happen inside the commands.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import atexit
 import errno
 import gc
 import io
-import math
 import os
 import shlex
 import signal
@@ -41,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = [
     "JSON_LISTS", "MISTAKE", "AsJson", "Encoding", "Force", "Guard", "LabelsFile", "Map", "Output", "Quiet",
     "Repeated", "Sep", "Sheet", "Wide", "app", "console", "counted", "kept_input", "listed", "main",
-    "mistakes", "number_cell", "one_table", "print_line", "print_reading", "reading_of_options",
+    "mistakes", "named_path", "one_table", "print_line", "print_reading", "reading_of_options",
     "refuse_dropped", "refuse_unwritten", "show_rows", "waiting_for", "write_rows",
 ]  # fmt: skip
 
@@ -50,7 +48,7 @@ _taken = ContextVar("_taken", default=frozenset[str]())  # options of the comman
 MISTAKE = 2  # exit code for a mistake that the user can mend
 STOPPED = 130  # as shells have it for Ctrl-C
 ENDING = (signal.SIGTERM, signal.SIGHUP)  # `kill`, the end of the terminal
-GOES_ON = "what is paid stays paid, and a run goes on from its last whole stage with --resume"
+GOES_ON = "what is paid stays paid; crowdassay run SETTINGS --resume goes on after the whole stages"
 SHOWN = 15  # rows on the terminal
 JSON_LISTS = "--json lists them all"
 LIVE = {"distributed", "prefect"}  # they have threads, for which an ordinary exit waits
@@ -104,6 +102,13 @@ def _silence(context: typer.Context, quiet: bool) -> bool:
     return quiet
 
 
+def named_path(text: str) -> Path:
+    """Return a path; refuse an empty text, as of a variable that is not set: it is the working folder."""
+    if not text:
+        raise typer.BadParameter("must name a file or a folder, got an empty text")
+    return Path(text)
+
+
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="print nothing but errors", callback=_silence)
 ]
@@ -123,7 +128,8 @@ Guard = Annotated[
 LabelsFile = Annotated[
     Path,
     typer.Argument(
-        help="table with the columns worker, task, label: a file, a folder, a pattern, or -"
+        help="table with the columns worker, task, label: a file, a folder, a pattern, or -",
+        parser=named_path,
     ),
 ]
 Sep = Annotated[
@@ -187,15 +193,6 @@ def counted(number: int, what: str) -> str:
     ('1 task', '1,000 tasks')
     """
     return f"{number:,} {what}{'s' * (number != 1)}"
-
-
-def number_cell(value: float, digits: int = 4) -> str:
-    """Return a number to so many digits behind the point; blank where it is undefined.
-
-    >>> number_cell(0.25), number_cell(float("nan"))
-    ('0.2500', '')
-    """
-    return f"{value:.{digits}f}" if math.isfinite(value) else ""
 
 
 def print_reading(clauses: Iterable[str]) -> None:
@@ -445,10 +442,11 @@ def _run_command() -> None:
     """Run the command; if a signal ended it, print one sentence, whatever the outcome."""
     try:
         app()
-    except KeyboardInterrupt:  # outside `mistakes`, as while the command is made
-        print(_stopped(), file=sys.stderr)
-        raise SystemExit(STOPPED) from None
-    except BaseException:
+    except BaseException as ended:
+        behind = getattr(ended.__context__, "__cause__", None)  # of Typer's end
+        if KeyboardInterrupt in (type(ended), type(behind)):  # outside `mistakes`, as in imports
+            print(_stopped(), file=sys.stderr)
+            raise SystemExit(STOPPED) from None
         if not _Terminated.came:
             raise
     if _Terminated.came:
@@ -459,9 +457,9 @@ def _run_command() -> None:
 def main() -> None:
     """Run the command that the arguments name, and end the process.
 
-    The libraries of a run make hundreds of thousands of objects that stay until the end. So the
-    collector runs rarely while they are imported, and the process ends without taking them apart. Taken apart
-    beside a thread that goes on, as Prefect's do, DuckDB would list what that thread still holds.
+    The libraries of a run make hundreds of thousands of objects that stay until the end. So the collector
+    runs rarely while they are imported, and the process ends without taking them apart. Beside a thread that
+    goes on, as Prefect's do, DuckDB would list what that thread still holds.
     """
     gc.set_threshold(1_000_000)  # new objects before it runs
     sys.unraisablehook = _come_again

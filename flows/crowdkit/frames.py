@@ -72,7 +72,8 @@ def read_frame(data: pd.DataFrame) -> CodedFrame:
 def has_no_rows(data: pd.DataFrame, columns: tuple[str, ...] = ("task", "worker", "label")) -> bool:
     """Return whether a frame is empty; raise ValueError where it is no frame, or lacks a column."""
     if not isinstance(data, pd.DataFrame):
-        raise ValueError(f"data must be a pandas DataFrame, got {type(data).__name__}")
+        kind = f"{type(data).__module__}.{type(data).__name__}".removeprefix("builtins.")
+        raise ValueError(f"data must be a pandas DataFrame, got {kind}")
     for name in columns:
         if (data.columns == name).sum() != 1:
             found = ", ".join(map(repr, data.columns[:9]))

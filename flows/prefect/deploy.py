@@ -54,6 +54,7 @@ NO_API = (
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # Ctrl-C, `kill`, the end of the terminal
 CANCEL_SECONDS = 4.0  # in which runs end when serving ends; then they are killed
 YEAR_SECONDS = 366 * 86_400
+MOST_YEARS = 10  # of an interval: Prefect's dates and durations end
 # The environment of a worker's runs; a served run inherits this process's.
 RUN_ENVIRONMENT = {name: value for name, value in QUIET.items() if "SERVER" not in name}
 
@@ -65,7 +66,8 @@ class Schedule:
     Raises
     ------
     SettingsError
-        If both are given, cron is not a five-field cron expression, or the interval is not above 0.
+        If both are given, cron is not a five-field cron expression, or the interval is not above 0 or
+        longer than `MOST_YEARS`.
 
     Examples
     --------
@@ -86,6 +88,11 @@ class Schedule:
             raise SettingsError("give one of --cron and --interval")
         if self.interval is not None and not 0 < self.interval < float("inf"):
             raise SettingsError(f"--interval must be seconds above 0, got {self.interval:g}")
+        if self.interval is not None and self.interval > MOST_YEARS * YEAR_SECONDS:
+            raise SettingsError(
+                f"--interval must be at most {MOST_YEARS} years, {MOST_YEARS * YEAR_SECONDS:,} seconds, got "
+                f"{self.interval:g}; leave it out for runs on demand only"
+            )
         if self.cron is not None and not _is_cron(self.cron):
             raise SettingsError(
                 '--cron must be five fields, minute hour day month weekday, as in "0 6 * * *", got '
@@ -167,7 +174,7 @@ def deploy_campaign(
     Raises
     ------
     SettingsError
-        If the settings cannot be used, no Prefect API answers, or there is no such pool.
+        If the settings cannot be used, no Prefect API answers, or the pool has no name or is not there.
 
     Examples
     --------
@@ -175,6 +182,7 @@ def deploy_campaign(
     >>> deploy_campaign(Path("settings.toml"), Schedule(), **where)  # doctest: +SKIP
     'crowdassay/web-2026'
     """
+    _check_pool_is_named(pool)
     settings = load_settings(settings_path)
     with temporary_settings({PREFECT_API_URL: _api()}):
         deployment = _deployment(settings_path, settings, schedule, name)
@@ -210,7 +218,7 @@ def write_prefect_yaml(
     OutputError
         If the file exists, or is the settings file.
     SettingsError
-        If the settings cannot be used.
+        If the settings cannot be used, or the pool has no name.
 
     Examples
     --------
@@ -218,6 +226,7 @@ def write_prefect_yaml(
     >>> paths = Path("prefect.yaml"), Path("settings.toml")
     >>> write_prefect_yaml(*paths, Schedule(), **where)  # doctest: +SKIP
     """
+    _check_pool_is_named(pool)
     settings = load_settings(settings_path)
     written = OutputFile(output, inputs=(settings_path,), force=force)
     template = Template((files("flows.prefect") / "prefect.yaml").read_text(encoding="utf-8"))
@@ -356,6 +365,12 @@ def _api() -> str:
 def _limit_ledger(client: SyncPrefectClient, settings: Settings) -> None:
     """Limit the data set's ledger to one run at a time, as `prefect_step` describes."""
     client.upsert_global_concurrency_limit_by_name(ledger_limit(settings.name), 1)
+
+
+def _check_pool_is_named(pool: str) -> None:
+    """Raise SettingsError for an empty name, under which Prefect answers for all pools."""
+    if not pool.strip():
+        raise SettingsError(f"--pool must name a work pool, got {pool!r}")
 
 
 def _check_pool(client: SyncPrefectClient, pool: str) -> None:

@@ -20,10 +20,11 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from traceback import clear_frames
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from flows.pipeline import RunResult, Stage, Step, run_pipeline, run_stage
 from flows.prefect.server import ServerUnavailable, api_reachable, embedded_server, quieten
@@ -37,7 +38,6 @@ import httpx
 from prefect import Flow, State, get_client, tags
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.events.worker import EventsWorker
-from prefect.exceptions import TerminationSignal
 from prefect.runtime import flow_run
 from prefect.settings import (
     PREFECT_API_URL,
@@ -53,21 +53,29 @@ from prefect.utilities.urls import url_for
 from rich.console import Console
 
 from flows.prefect.artifacts import publish_releases, step_with_progress
-from flows.prefect.task import Outcome, ended, failed, prefect_step, server_answers
+from flows.prefect.task import (
+    LOST,
+    LastingFlow,
+    Outcome,
+    PlainFlow,
+    ended,
+    failed,
+    prefect_step,
+    raise_signal_behind,
+    server_answers,
+    with_or_without_server,
+)
 
 if TYPE_CHECKING:
     from uuid import UUID
 
 __all__ = ["TAG", "crowd_quality_flow", "run_as_flow"]
 
-P = ParamSpec("P")
 T = TypeVar("T")
 TAG = "crowdassay"
 RECORD_SECONDS = 10.0
 RETRIES = 3  # of a request, over 14 seconds; Prefect's own five take a minute, and a run makes many
-LOST = "Prefect's server no longer answers: its record of this run is not whole"
 NOT_RUN = "no stage was run; --resume goes on in an earlier run, with or without that server"
-PLAIN = (str, bool)  # types that JSON has
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,23 +164,16 @@ def run_as_flow(
         return run_pipeline(settings, step=step, resume=resume, again=again)
 
 
-class _PlainFlow(Flow[P, T]):
-    """A flow whose plain parameters are sent as they are; Prefect loads a web framework to convert them."""
-
-    def serialize_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        if all(type(value) in PLAIN for value in parameters.values()):
-            return dict(parameters)
-        return super().serialize_parameters(parameters)
-
-
-def _flow_over(body: Callable[[Path, bool], T]) -> Flow[[str, bool], T]:
+def _flow_over(
+    body: Callable[[Path, bool], T], kind: type[PlainFlow[[str, bool], T]] = PlainFlow
+) -> Flow[[str, bool], T]:
     """Return the flow that calls `body`, which is not its parameter, because Prefect stores parameters."""
 
     def crowd_quality_flow(settings_path: str, resume: bool = False) -> T:
         """Judge workers, aggregate labels, release proportions, train privately, test, report."""
         return body(Path(settings_path), resume)
 
-    return _PlainFlow(
+    return kind(
         crowd_quality_flow,
         name="crowdassay",
         version=version("crowdassay"),
@@ -193,7 +194,12 @@ def _run_name() -> str:
 
 
 def _called(settings_path: Path, resume: bool) -> RunResult | State[None]:
-    """Make the run for a direct caller of the flow, who gets the error that the failed state holds."""
+    """Make the run for a direct caller of the flow, or for the process that serves it."""
+    return with_or_without_server(partial(_reported, settings_path, resume), say=_say)
+
+
+def _reported(settings_path: Path, resume: bool) -> RunResult | State[None]:
+    """Make the run; the caller gets the error that the failed state holds."""
     try:
         result = _pipeline(settings_path, _said_step, resume=resume)
         _say("nothing is new" if result.unchanged else f"report  {result.report}")
@@ -224,7 +230,7 @@ def _say(line: str) -> None:
     print(f"crowdassay: {printable(line)}", file=sys.stderr, flush=True)
 
 
-crowd_quality_flow = cast("Flow[[str, bool], RunResult]", _flow_over(_called))
+crowd_quality_flow = cast("Flow[[str, bool], RunResult]", _flow_over(_called, LastingFlow))
 """The pipeline as a Prefect flow: call it with the path of a settings file, or serve or deploy it
 (`flows.prefect.deploy`). Its process names each stage that begins on its standard error.
 
@@ -283,7 +289,7 @@ def _run(request: _Request, print_where: Callable[[str | None], None]) -> RunRes
             _await_record(FlowRunFilter(id=FlowRunFilterId(any_=[run_id])), n_tasks=len(begun))
             print_where(str(run_id))
         except httpx.TransportError as error:
-            _raise_signal_behind(error)
+            raise_signal_behind(error)
             if not outcome.known:
                 raise EngineError(f"Prefect's server no longer answers: {NOT_RUN}") from error
             gone = True
@@ -293,17 +299,6 @@ def _run(request: _Request, print_where: Callable[[str | None], None]) -> RunRes
             if not gone:
                 EventsWorker.drain_all(timeout=RECORD_SECONDS)
     return outcome.get()
-
-
-def _raise_signal_behind(error: BaseException) -> None:
-    """Raise the signal that came before the error; Prefect passes on a SIGTERM only once it is recorded."""
-    at: BaseException | None = error
-    while isinstance(at, Exception):
-        at = at.__context__
-    if isinstance(at, TerminationSignal):
-        os.kill(os.getpid(), at.signal)
-    if at is not None:
-        raise at
 
 
 def _await_record(this_run: FlowRunFilter, *, n_tasks: int) -> None:

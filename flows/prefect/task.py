@@ -1,11 +1,17 @@
 # ruff: noqa: E402 - Prefect reads its environment when it is imported, so that is set first
-"""A stage as a Prefect task, which takes and returns nothing and reports only the type of an error."""
+"""A stage as a Prefect task, which takes and returns nothing and reports only the type of an error.
+
+And a flow that ends soon where the server has gone, as its caller or the process that serves it.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
 from flows.pipeline import RunResult, Stage, Step
 from flows.prefect.server import answers_within, quieten
@@ -16,10 +22,11 @@ from flows.terminal import is_mistake
 quieten()
 
 import httpx
-from prefect import State, Task
+from prefect import Flow, State, Task
 from prefect.cache_policies import NO_CACHE
 from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError
 from prefect.concurrency.sync import concurrency
+from prefect.exceptions import TerminationSignal
 from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 from prefect.states import Completed, Failed
 
@@ -27,11 +34,14 @@ if TYPE_CHECKING:
     from prefect.client.schemas.objects import TaskRun
 
 __all__ = [
-    "UNCHANGED", "Outcome", "asking_once_if_gone", "ended", "failed", "ledger_limit", "prefect_step",
-    "server_answers",
+    "LOST", "UNCHANGED", "LastingFlow", "Outcome", "PlainFlow", "asking_once_if_gone", "ended", "failed",
+    "ledger_limit", "prefect_step", "raise_signal_behind", "server_answers", "with_or_without_server",
 ]  # fmt: skip
 
+P = ParamSpec("P")
 T = TypeVar("T")
+LOST = "Prefect's server no longer answers: its record of this run is not whole"
+PLAIN = (str, bool)  # types that JSON has
 UNCHANGED = "Unchanged"
 LASTING = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 RETRY_SECONDS = [1.0, 5.0]
@@ -216,3 +226,82 @@ def _may_pass(task: Task[..., Any], run: TaskRun, state: State[Any]) -> bool:
     """Return whether the error is a failure of the operating system that may be temporary."""
     kind = cast("ErrorKind", state.result(raise_on_failure=False)).kind
     return issubclass(kind, OSError) and not issubclass(kind, LASTING)
+
+
+class PlainFlow(Flow[P, T]):
+    """A flow whose plain parameters are sent as they are; Prefect loads a web framework to convert them."""
+
+    def serialize_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Return the parameters as they are sent."""
+        if all(type(value) in PLAIN for value in parameters.values()):
+            return dict(parameters)
+        return super().serialize_parameters(parameters)
+
+
+@dataclass(slots=True)
+class _Call:
+    """A call of a flow: how its work ended, and the settings that hold until the call ends."""
+
+    returned: tuple[State[Any], Any] | None = None  # the state, and the result or error in it
+    settings: ExitStack = field(default_factory=ExitStack)
+
+
+_call: ContextVar[_Call] = ContextVar("_call", default=_Call())  # noqa: B039  # a served run's only one
+
+
+class LastingFlow(PlainFlow[P, T]):
+    """A flow over `with_or_without_server` that gives a caller its outcome where its server has gone.
+
+    Prefect raises its own error of a connection instead, after minutes.
+    """
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        """Run the flow, and return or raise its outcome."""
+        call = _Call()
+        token = _call.set(call)
+        try:
+            with call.settings:
+                return super().__call__(*args, **options)
+        except httpx.TransportError as error:
+            raise_signal_behind(error)
+            if call.returned is None:
+                raise EngineError("Prefect's server does not answer: nothing was run") from error
+        finally:
+            _call.reset(token)
+        state, value = call.returned
+        if options.get("return_state"):
+            return state
+        if isinstance(value, Exception):
+            raise value
+        return value
+
+
+def with_or_without_server(work: Callable[[], T], *, say: Callable[[str], None]) -> T:
+    """Do a flow's work; where the server is gone by its end, say so and let Prefect ask it once.
+
+    By itself Prefect asks again and again, for minutes, at each of several places.
+    """
+    call, seconds, gone = _call.get(), 0.0, False
+    try:
+        result = work()
+        state = result if isinstance(result, State) else Completed(data=result)
+        call.returned = state, state.data  # before Prefect wraps that
+        seconds = BACK_SECONDS
+    finally:  # of a signal too, which does not wait for the server
+        gone = not server_answers(seconds)
+        if gone:
+            call.settings.enter_context(temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}))
+    if gone and not state.is_failed():
+        say(LOST)
+    return result
+
+
+def raise_signal_behind(error: BaseException) -> None:
+    """Raise the signal that came before the error; Prefect passes on a SIGTERM only once it is recorded."""
+    at: BaseException | None = error
+    while isinstance(at, Exception):
+        at = at.__context__
+    if isinstance(at, TerminationSignal):
+        os.kill(os.getpid(), at.signal)
+    if at is not None:
+        raise at

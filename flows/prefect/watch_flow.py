@@ -12,6 +12,7 @@ the type alone; alarms are printed by the process that runs the flow, and not se
 from __future__ import annotations
 
 import sys
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from traceback import clear_frames
@@ -25,7 +26,7 @@ quieten()
 
 from prefect import Flow, State
 
-from flows.prefect.task import failed
+from flows.prefect.task import LastingFlow, failed, with_or_without_server
 
 __all__ = ["watch_labels_flow"]
 
@@ -34,6 +35,13 @@ def _watch(
     labels: str, state: str, seconds: str | None = None, columns: dict[str, str] | None = None
 ) -> State[None] | None:
     """Take in what the file of labels has gained since the last run with this state."""
+    work = partial(_take_in, labels, state, seconds=seconds, columns=columns)
+    return with_or_without_server(work, say=_print)
+
+
+def _take_in(
+    labels: str, state: str, *, seconds: str | None, columns: dict[str, str] | None
+) -> State[None] | None:
     try:
         watch_once(Path(labels), Path(state), seconds=seconds, columns=columns, on_alarm=_print)
     except Exception as error:  # raised again by Prefect, which is sent its type alone
@@ -50,7 +58,7 @@ def _print(words: str) -> None:
 
 watch_labels_flow = cast(
     "Flow[[str, str, str | None, dict[str, str] | None], None]",
-    Flow(
+    LastingFlow(
         _watch,
         name="crowdassay-watch",
         version=version("crowdassay"),

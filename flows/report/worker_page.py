@@ -170,9 +170,10 @@ def _runs(folder: Path, worker: str) -> list[dict[str, Any]]:
         if not needed or other.name.startswith(PARTIAL):
             continue
         manifest = read_json(other / MANIFEST)
-        if manifest["name"] != own["name"] or manifest["started"] > own["started"]:
+        started = manifest.get("started")  # without one it is the manifest of something else
+        if manifest.get("name") != own["name"] or started is None or started > own["started"]:
             continue
         table = read_parquet(other / "workers.parquet", columns)
         rows = table.filter(pc.equal(table["worker"], worker)).to_pylist()
-        found += [row | {"started": manifest["started"]} for row in rows]
+        found += [row | {"started": started} for row in rows]
     return sorted(found, key=lambda row: row["started"])[-SHOWN_RUNS:]

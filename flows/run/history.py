@@ -53,7 +53,7 @@ def complete_runs(settings: Settings) -> list[Run]:
         run = Run(folder, settings)
         with suppress(FileNotFoundError):
             manifest = run.read_json(MANIFEST)
-            if (manifest["name"], manifest["state"]) == (settings.name, "complete"):
+            if (manifest.get("name"), manifest.get("state")) == (settings.name, "complete"):
                 found.append((place[1], int(place[2] or 1), run))
     return [run for *_, run in sorted(found, key=lambda one: one[:2])]
 
@@ -110,7 +110,7 @@ def ledger_heads(settings: Settings) -> dict[tuple[int, str], str]:
         except FileNotFoundError:  # another run has just ended
             continue
         head = manifest.get("ledger")
-        if manifest["name"] == settings.name and head is not None:
+        if manifest.get("name") == settings.name and head is not None:
             heads[head["n_rows"], head["seal"]] = path.parent.name
     return heads
 

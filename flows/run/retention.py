@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import time
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
@@ -19,6 +20,7 @@ from flows.run.history import while_others_prune
 from flows.run.listing import state_of
 from flows.run.store import (
     MANIFEST,
+    PARTIAL,
     PRUNED,
     Run,
     alone_with,
@@ -32,6 +34,7 @@ from flows.settings import Settings, SettingsError
 __all__ = ["limit_of", "prune_runs", "runs_to_prune"]
 
 KEEP = r"([1-9]\d*)( days?)?"
+DAY = 24 * 60 * 60.0  # seconds
 MOST_DIGITS = 5  # of an age in days: dates do not reach further back
 
 
@@ -83,7 +86,8 @@ def prune_runs(settings: Settings, keep: int | str, *, ended: Run | None = None)
     **Guarantees.** (1) Several processes may prune at once: a run that another has removed
     meanwhile, or begun to go on in, is no error, and is left to it. (2) Where the file system has locks, the
     run that another process has ended, or found to be what it was asked for, stays until that process ends
-    or holds another run.
+    or holds another run. (3) What killed processes left goes too: halves of pruned runs, and, after a day,
+    folders of runs that never began.
     """
     gone = []
     for run in runs_to_prune(settings, keep, ended=ended):
@@ -92,9 +96,23 @@ def prune_runs(settings: Settings, keep: int | str, *, ended: Run | None = None)
             if alone and run.hold():
                 run.discard()
                 gone.append(run)
-    for left in settings.runs.glob(f"{PRUNED}*-{settings.name}*"):  # of a prune that was killed
-        shutil.rmtree(left, ignore_errors=True)
+    _sweep(settings)
     return gone
+
+
+def _sweep(settings: Settings) -> None:
+    """Remove what killed processes left: halves of pruned runs, and folders of runs that never began.
+
+    The latter hold nothing but a lock and files half written. A run that begins just now looks the same, so
+    they go once they have stood for a day.
+    """
+    for left in settings.runs.glob(f"{PRUNED}*-{settings.name}*"):
+        shutil.rmtree(left, ignore_errors=True)
+    for left in settings.runs.glob(f"{PARTIAL}*-{settings.name}*"):
+        with suppress(FileNotFoundError, NotADirectoryError):  # it has just ended, or is no folder
+            stands = time.time() - left.stat().st_mtime
+            if stands > DAY and all(one.name.startswith(".") for one in left.iterdir()):
+                shutil.rmtree(left, ignore_errors=True)
 
 
 def _left_behind(settings: Settings) -> list[Run]:

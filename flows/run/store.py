@@ -20,7 +20,7 @@ import os
 import platform
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -387,7 +387,7 @@ def unfinished_runs(settings: Settings) -> list[Run]:
     for path in settings.runs.glob(f"{PARTIAL}*-{settings.name}*/{MANIFEST}"):
         run = Run(path.parent, settings)
         with suppress(FileNotFoundError):  # it has just ended
-            if run.read_json(MANIFEST)["name"] == settings.name:
+            if run.read_json(MANIFEST).get("name") == settings.name:
                 found.append(run)
     return sorted(found, key=lambda run: run.folder, reverse=True)
 
@@ -450,12 +450,12 @@ def other_versions(run: Run) -> list[str]:
     ]
 
 
-def identity_of(settings: Settings) -> str:
+def identity_of(settings: Settings, digests: Mapping[Path, str] | None = None) -> str:
     """Return a keyed digest of the settings and of every input's bytes, which a resumed run must share.
 
     For an input from a database it covers the query: a resumed run keeps the rows that it has read. It
     covers names of files, not their folders, and no key that only sets where runs lie and how long they are
-    kept. So a campaign that is moved whole keeps its identity.
+    kept. So a campaign that is moved whole keeps its identity. Files in `digests` are not read again.
     """
     key = digest_key(settings)
     names = {one: by_name(value) for one, value in settings.input}
@@ -464,7 +464,9 @@ def identity_of(settings: Settings) -> str:
     digest = hashlib.blake2b(told.encode(), key=key, digest_size=32)
     for _, path in input_files(settings.input):
         digest.update(path.name.encode())
-        digest.update(file_digest(path, key).encode() if path.is_file() else b"missing")
+        known = (digests or {}).get(path)
+        found = known or (file_digest(path, key) if path.is_file() else "missing")
+        digest.update(found.encode())
     return digest.hexdigest()
 
 

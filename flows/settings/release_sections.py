@@ -152,6 +152,10 @@ class ModelSettings(Section):
         unused = {"epsilon_components", "delta_components"} & self.model_fields_set
         if self.components is None and unused:
             raise ValueError(f"{min(unused)} needs components, how many there are to be")
+        if self.method == "noisy_descent" and "regularization" in self.model_fields_set:
+            raise ValueError(
+                'regularization must be left out with method = "noisy_descent", which has none to choose'
+            )
         return self
 
     @property

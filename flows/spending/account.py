@@ -19,7 +19,7 @@ from flows.files import LEDGER, state_key
 from flows.run import Run, ledger_heads
 from flows.settings import SettingsError
 from privacy import Cost, Head, Ledger, LedgerError, Part, Statement, fits
-from privacy.accounting import exact, price_text
+from privacy.accounting import exact
 
 if TYPE_CHECKING:
     from flows.settings import PrivacySettings, Settings
@@ -225,7 +225,7 @@ def _raise_budget(ledger: Ledger, dataset: str, epsilon: float) -> None:
     if not (0 < epsilon < math.inf and budget.epsilon < exact(epsilon)):
         raise LedgerError(
             f"--raise-to must be finite, and above the budget of {dataset!r}, which is epsilon "
-            f"{price_text(budget.epsilon)}, got {epsilon}"
+            f"{float(budget.epsilon)}, got {epsilon}"
         )
     ledger.change_budget(dataset, epsilon=epsilon, delta=float(budget.delta))
 

@@ -66,9 +66,9 @@ def gold_needed(mechanism: LatticeCorrection, n_classes: int, *, l1: float = 4.0
     """Return from how many gold tasks on the noise of a correction is below the error of any sample.
 
     The sample's standard error of one share is at most 1 / (2 sqrt(n)); that of the noise is a
-    standard deviation over n.
+    standard deviation over n. Without gold there is no sample, however little the noise.
     """
-    return math.ceil(4 * mechanism.law(n_classes, l1=l1).variance)
+    return max(1, math.ceil(4 * mechanism.law(n_classes, l1=l1).variance))
 
 
 def check_correction_price(privacy: PrivacySettings, n_classes: int) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from flows.aggregators import check_classes
 from flows.files import FULL, OutputError
-from flows.run import FEATURES, Crowd, Run, digest_key, save_crowd
+from flows.run import FEATURES, Crowd, Run, digest_key, identity_of, save_crowd
 from flows.settings import EngineSettings, InputSettings, ReportSettings, SettingsError
 from flows.sharding import (
     SHARDS,
@@ -105,6 +105,11 @@ def _read_and_check(run: Run) -> str:
     settings, engine = run.settings, run.settings.engine
     run.waits_for("the tables, opened and fetched")
     sources = open_sources(settings.input, run.folder, key=digest_key(settings))
+    digests = {one.file: one.digest for one in sources.digested}
+    if run.work()["identity"] != identity_of(settings, digests):
+        raise TableError(
+            "a file of the input changed since the run began; run again when it is whole"
+        )
     counts, where = {}, ""
     with sources.unchanged(), sources.naming_files():
         if engine is None:

@@ -160,6 +160,7 @@ def frame_table(frame: Frame, names: Mapping[str, str], *, what: str) -> pa.Tabl
             f"{what} must be a path, a data frame of pandas or Polars, an Arrow table, a mapping of "
             f"columns or a list of rows that are mappings, got {_given(frame)}"
         )
+    table = _with_periods_named(table)
     _refuse_same_names(table.column_names, what)
     found = list(map(str, table.column_names))
     for ours, theirs in names.items():
@@ -325,6 +326,16 @@ def _as_arrow(frame: Frame) -> pa.Table | None:
         names = dict.fromkeys(name for row in frame for name in row)
         return pa.table({str(name): pa.array([row.get(name) for row in frame]) for name in names})
     return None
+
+
+def _with_periods_named(table: pa.Table) -> pa.Table:
+    """Return a table with periods and intervals of pandas as texts: to Arrow they are numbers and pairs."""
+    for at, field in enumerate(table.schema):
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        if isinstance(kind, pa.BaseExtensionType) and kind.extension_name.startswith("pandas."):
+            texts = table.column(at).cast(kind).to_pandas().astype("string")
+            table = table.set_column(at, field.name, pa.array(texts, pa.string()))
+    return table
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -28,7 +28,9 @@ from flows.choices import LABEL_COLUMNS
 from flows.files import encoding_by_mark
 from flows.tables.refusals import TableError
 
-__all__ = ["AS_FOUND", "DECIMALS", "Dialect", "Reading", "sniff", "unzipped", "utf8_copy"]
+__all__ = [
+    "AS_FOUND", "DECIMALS", "LEFT_OUT", "Dialect", "Reading", "sniff", "unzipped", "utf8_copy",
+]  # fmt: skip
 
 PREFIX = 2**19  # bytes looked at
 RECORDS = 200  # rows looked at
@@ -36,7 +38,7 @@ SEPARATORS = (",", ";", "\t", "|")  # in the order in which a tie is decided
 DECIMAL = r"\s*[-+]?\d{1,3}(\.?\d{3})*,\d+([eE][-+]?\d+)?\s*"
 THOUSANDS = r"\s*[-+]?\d{1,3}(\.\d{3})+"  # the beginning of a number in groups of three digits
 NUMBER = re.compile(rf"{DECIMAL}|{THOUSANDS}\s*|\s*[-+]?\d+([eE][-+]?\d+)?\s*")
-DECIMALS = "decimals after a comma"
+DECIMALS, LEFT_OUT = "decimals after a comma", "left out"  # as `Dialect.oddities` says it
 IN_WORDS = {"\t": "tabs"}  # how a separator is named
 NO_TEXT = {  # how files begin that are no text, with what they are and how their names should end
     b"\x1f\x8b": ("compressed by gzip", "name it *.csv.gz"),
@@ -152,7 +154,7 @@ class Dialect:
         odd = {
             f"separated by {IN_WORDS.get(self.sep, repr(self.sep))}": self.sep != ",",
             f"in {self.encoding}": self.encoding != "utf-8",
-            f"{above} left out": self.above > 0,
+            f"{above} {LEFT_OUT}": self.above > 0,
             DECIMALS: self.decimal,
             f"without {self.left_out}": bool(self.left_out),
         }

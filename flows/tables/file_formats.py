@@ -378,18 +378,26 @@ def _workbook(
     """Load a sheet: the one that is named, or the first with cells."""
     import pyarrow as pa  # with the reader, for this format only
 
-    names, sheet, rows = _sheet_of(path, reading.sheet)
-    if not rows:
+    names, sheet, every = _sheet_of(path, reading.sheet)
+    filled = [at for at, row in enumerate(every) if any(_text(cell) for cell in row)]
+    if not filled:
         raise TableError(
-            f"{path.name}: its sheet {sheet!r} is empty; --sheet names another of {names}"
+            f"{path.name}: its sheet {sheet!r} is empty; fill it, or name another of "
+            f"{', '.join(map(repr, names))} in --sheet or sheet under [input]"
         )
+    rows = [every[at] for at in filled]
     header = [_text(cell).strip() for cell in rows[0]]
     kept = [at for at, name in enumerate(header) if name or any(_text(row[at]) for row in rows[1:])]
     columns = {f"c{at}": pa.array([_text(row[at]) for row in rows[1:]], pa.string()) for at in kept}
     connection.register("sheet", pa.table(columns))
     cells = ", ".join(f"c{at} AS {quote(header[at])}" for at in kept)
-    words = f"its sheet {sheet!r} of {len(names)} (--sheet)" if len(names) > 1 else ""
-    return Loaded([(header[at], "VARCHAR") for at in kept], f"(SELECT {cells} FROM sheet)", words)
+    words = [f"from its sheet {sheet!r} of {len(names)}"] * (len(names) > 1)
+    if (n_blank := filled[-1] + 1 - filled[0] - len(filled)) > 0:
+        words.append(
+            f"without {n_blank} blank row{'s' * (n_blank > 1)}, which no row number counts"
+        )
+    types = [(header[at], "VARCHAR") for at in kept]
+    return Loaded(types, f"(SELECT {cells} FROM sheet)", " and ".join(words))
 
 
 def _sheet_of(path: Path, asked: str | None) -> tuple[list[str], str, list[list[Any]]]:
@@ -407,7 +415,8 @@ def _sheet_of(path: Path, asked: str | None) -> tuple[list[str], str, list[list[
             names = list(book.sheet_names)
             if asked is not None and asked not in names:
                 raise TableError(
-                    f"{path.name} has no sheet {asked!r}; --sheet must be one of {names}"
+                    f"{path.name} has no sheet {asked!r}; --sheet, or sheet under [input], must be one of "
+                    f"{', '.join(map(repr, names))}"
                 )
             for name in [asked] if asked is not None else names:
                 rows = book.get_sheet_by_name(name).to_python()
@@ -417,7 +426,7 @@ def _sheet_of(path: Path, asked: str | None) -> tuple[list[str], str, list[list[
         raise TableError(
             f"{path.name} cannot be read as a workbook ({error}); save it again, or as CSV"
         ) from None
-    return names, name, [row for row in rows if any(_text(cell) for cell in row)]
+    return names, name, rows
 
 
 def _text(cell: Any) -> str:

@@ -29,8 +29,8 @@ from jaxtyping import Int, Shaped
 
 from flows.choices import LABEL_COLUMNS
 from flows.tables.arrow import text_column
-from flows.tables.dialect import AS_FOUND, Reading
-from flows.tables.file_formats import Columns, load_file
+from flows.tables.dialect import AS_FOUND, LEFT_OUT, Reading
+from flows.tables.file_formats import Columns, Loaded, load_file
 from flows.tables.refusals import (
     BROKEN,
     ROW,
@@ -174,7 +174,7 @@ def open_table(path: Path, needed: tuple[str, ...], reading: Reading = AS_FOUND)
     with refusing(path), TemporaryDirectory(prefix="crowdassay-") as folder:
         found = load_file(connection, path, reading, Path(folder))
         names = tuple(name for name, _ in found.columns)
-        _check_header(path, names, () if reading.wide else needed)
+        _check_header(path, found, () if reading.wide else needed)
         connection.execute(_load(found.columns, found.rows))
         torn = _torn_lines(connection) if "read_csv" in found.rows and reading.lenient else ()
         if reading.wide:
@@ -211,7 +211,7 @@ def column_names(
     ):
         found = load_file(connection, path, reading, Path(folder))
         names = tuple(name for name, _ in found.columns)
-        _check_header(path, names, needed)
+        _check_header(path, found, needed)
     return names
 
 
@@ -385,16 +385,19 @@ def _renaming(path: Path, names: tuple[str, ...], needed: tuple[str, ...]) -> st
     )
 
 
-def _check_header(path: Path, names: tuple[str, ...], needed: tuple[str, ...]) -> None:
+def _check_header(path: Path, found: Loaded, needed: tuple[str, ...]) -> None:
+    names = tuple(name for name, _ in found.columns)
     if not names:
         raise TableError(
             f"{path.name} is empty; it needs a header and rows below it: export it again"
         )
     missing = [name for name in needed if name not in names]
     if missing:
+        above = f", {found.read_as}: a header must not begin with #, as comments do"
         raise TableError(
             f"{path.name} must have the columns {', '.join(needed)}; missing: {', '.join(missing)} "
-            f"(it has {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}); "
+            f"(it has {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}"
+            f"{above if LEFT_OUT in found.read_as else ''}); "
             f"{_renaming(path, names, needed)}"
         )
     refuse_same_columns(path.name, names)

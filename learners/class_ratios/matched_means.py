@@ -24,6 +24,7 @@ from learners.class_ratios.mean_matching import (
     class_weights,
     corrected_class_gram,
     normal_nodes,
+    range_of_draws,
     redrawn_ratios,
     squares_tail,
     within_class_covariance,
@@ -287,10 +288,9 @@ class MatchedMeans:
         level: float,
     ) -> Float[np.ndarray, "shares ends"]:
         """Return the range of redrawn shares about the estimate, widened by `_widening`."""
-        low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
-        ends = np.stack([np.minimum(low, share), np.maximum(high, share)], axis=1)
         if not self.clearest > 0:
             return np.tile([0.0, 1.0], (len(share), 1))
+        ends = range_of_draws(drawn, share, level)
         widened = share[:, None] + self._widening() * (ends - share[:, None])
         return np.asarray(np.clip(widened, 0.0, 1.0))
 

@@ -33,6 +33,7 @@ __all__ = [
     "errors_left_out",
     "normal_nodes",
     "parts_left_out",
+    "range_of_draws",
     "redrawn_ratios",
     "squares_tail",
     "within_class_covariance",
@@ -42,6 +43,7 @@ RIDGE = 1e-12  # times the largest entry: above rounding, and too small to matte
 ROUNDING = 1e-12
 FOLDS = 5
 DRAWS = 1024
+SHOWN = 0.998  # highest level of which a draw lies beyond either end
 MIN_RELIABILITY = 0.5  # share of the distance between classes that the correction leaves
 MIN_KEPT = 0.5  # share of a contrast's spread; a larger correction would leave mostly chance
 
@@ -364,6 +366,28 @@ def redrawn_ratios(
     """
     shifted = linear + (nodes[:, None] @ _roots(error))[:, 0]
     return simplex_minima(hessian, shifted)
+
+
+def range_of_draws(
+    drawn: Float[np.ndarray, "draws shares"], share: Float[np.ndarray, " shares"], level: float
+) -> Float[np.ndarray, "shares ends"]:
+    """Return the range that holds this part of the draws of each share, and the estimated share.
+
+    Above a level of .998, of which the draws show no more, it is that of .998, its ends moved away from
+    the estimate as the quantiles of a normal law are: too little for draws with heavier tails.
+
+    Examples
+    --------
+    >>> range_of_draws(np.linspace(0.2, 0.8, 1024)[:, None], np.array([0.5]), 0.9)
+    array([[0.23, 0.77]])
+    """
+    held = min(level, SHOWN)
+    low, high = np.quantile(drawn, [(1 - held) / 2, (1 + held) / 2], axis=0)
+    ends = np.stack([np.minimum(low, share), np.maximum(high, share)], axis=1)
+    if level > held:
+        tail = max((1 - level) / 2, float(np.finfo(float).tiny))
+        ends = share[:, None] + ndtri(tail) / ndtri((1 - held) / 2) * (ends - share[:, None])
+    return np.asarray(ends)
 
 
 def squares_tail(weight: Float[np.ndarray, " squares"], value: float) -> float:

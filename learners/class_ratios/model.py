@@ -347,8 +347,8 @@ def learn_ratios(
     ``python -m benchmarks.learners.ratio_coverage`` as bags are mixed more alike. Where three or more
     classes are known from bags mixed alike (`reliability` below one half), intervals are widened by a factor
     set by simulations, up to twice; if the features separate no classes, they are wider still, up to
-    [0, 1] (`MatchedMeans.interval`).
-    A class that looks different from bag to bag is not allowed for.
+    [0, 1] (`MatchedMeans.interval`). Levels above .998 are extrapolated, also the split ones of `at_most`
+    (`range_of_draws`). A class that looks different from bag to bag is not allowed for.
 
     **Guarantees.** The ratio lies on the simplex and in its interval, if there is one; the interval lies
     in [0, 1]; relabelling the classes relabels the ratio; neither the order of the bags nor the units of the

@@ -91,7 +91,7 @@ def cluster_number(
         "gap": the least number whose gap is within a standard error of the largest. "slope": one where
         no gap exceeds that of 1 by a standard error, else the least penalized risk, with twice the slope
         of the risk over the larger half of the numbers as penalty. "prediction_strength": the largest
-        number of strength .8 or more.
+        number of strength .8 or more; 1 of fewer than 8 points, a half of which holds no two pairs.
     rng
         Draws starts, splits and data without clusters.
 
@@ -221,14 +221,16 @@ def _strength(
 
 
 def _joined(labels: Int[np.ndarray, " points"], other: Int[np.ndarray, " points"], k: int) -> float:
-    """Return the least share, over clusters of `labels`, of pairs that `other` joins; 0 of fewer than k."""
+    """Return the least share, over clusters of `labels`, of pairs that `other` joins.
+
+    It is 0 where fewer than k have points, or one has no pair: a single point shows nothing.
+    """
     table = np.zeros((k, k))
     np.add.at(table, (labels, other), 1)
     size = table.sum(axis=1)
-    if not size.all():
+    if not (size > 1).all():
         return 0.0
-    pairs = (table * (table - 1)).sum(axis=1)[size > 1] / (size * (size - 1))[size > 1]
-    return float(pairs.min(initial=1.0))
+    return float(((table * (table - 1)).sum(axis=1) / (size * (size - 1))).min())
 
 
 def _by_gap(table: Sequence[Evidence]) -> int:

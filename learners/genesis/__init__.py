@@ -24,6 +24,7 @@ CrowdRecord(150 labels, 50 tasks, 10 workers)
 """
 
 from learners.genesis.core import (
+    BUILT_IN,
     CLASSES,
     Behaviour,
     Block,
@@ -52,3 +53,5 @@ __all__ = [
     "PathError", "ScriptError", "Simulation", "SpikeTimes", "Trace", "decide_many", "diffusion_law",
     "element_class", "evaluate", "variant",
 ]  # fmt: skip
+
+BUILT_IN.update(CLASSES)

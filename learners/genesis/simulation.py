@@ -13,6 +13,7 @@ array([0. , 0.1, 0.2])
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -261,12 +262,12 @@ class Simulation:
     def setclock(self, dt: float | None = None, /, **every: int) -> None:
         """Set the length of a step (> 0), or the number of steps between two of a class."""
         if dt is not None:
-            if not 0 < dt < float("inf"):
-                raise ValueError(f"dt must be > 0 and finite, got dt={dt}")
+            if not (isinstance(dt, Real) and 0 < dt < float("inf")):
+                raise ValueError(f"dt must be > 0 and finite, got dt={dt!r}")
             self._clock.dt = float(dt)
         for name, steps in every.items():
-            if not (steps >= 1 and steps % 1 == 0):
-                raise ValueError(f"a class must step every 1 or more steps, got {name}={steps}")
+            if not (isinstance(steps, Real) and steps >= 1 and steps % 1 == 0):
+                raise ValueError(f"a class must step every 1 or more steps, got {name}={steps!r}")
             self._clock.every[class_named(name).base] = int(steps)
         self._world = None
 
@@ -286,8 +287,8 @@ class Simulation:
 
     def step(self, n: int = 1) -> None:
         """Make `n` steps; after a change of elements or messages from time 0."""
-        if not (n >= 0 and n % 1 == 0):
-            raise ValueError(f"n must be a whole number >= 0, got n={n}")
+        if not (isinstance(n, Real) and n >= 0 and n % 1 == 0):
+            raise ValueError(f"n must be a whole number >= 0, got n={n!r}")
         world = self._ready()
         clock = self._clock
         if not clock.blocks and not self._graphs:
@@ -322,8 +323,8 @@ class Simulation:
 
     def graph(self, path: str, field: str, *, every: int = 1) -> None:
         """Record a field at time 0 and every so many steps."""
-        if not (every >= 1 and every % 1 == 0):
-            raise ValueError(f"every must be >= 1 and whole, got every={every}")
+        if not (isinstance(every, Real) and every >= 1 and every % 1 == 0):
+            raise ValueError(f"every must be >= 1 and whole, got every={every!r}")
         for found in self.tree.select(path):
             name = found.element.cls.field_named(field)
             self._graphs.append(Graph(found, name, int(every)))

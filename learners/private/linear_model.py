@@ -30,7 +30,7 @@ from learners.private.logistic_minimum import (
     clipped,
     lifted,
 )
-from privacy.query import is_whole
+from privacy.query import even_rows, is_whole
 
 __all__ = [
     "LinearModel",
@@ -89,7 +89,7 @@ class LinearModel:
     norm_bound: float
 
     def __post_init__(self) -> None:
-        coef = np.array(self.coef, dtype=np.float64)
+        coef = np.array(even_rows("coef", self.coef), dtype=np.float64)
         coef.setflags(write=False)
         object.__setattr__(self, "coef", coef)
         object.__setattr__(self, "norm_bound", _plain(self.norm_bound))
@@ -115,7 +115,7 @@ class LinearModel:
 
     def decision(self, x: Float[np.ndarray, "rows features"]) -> Float[np.ndarray, "rows problems"]:
         """Return the signed score of each problem; positive means yes."""
-        x = np.asarray(x)
+        x = even_rows("x", x)
         if not (x.ndim == 2 and x.shape[1] == self.n_features):
             raise ValueError(f"x must have {self.n_features} columns, got shape={x.shape}")
         return np.asarray(clipped(x, self.norm_bound) @ self.coef[:, :-1].T + self.coef[:, -1])
@@ -131,7 +131,7 @@ class LinearModel:
 
     def predict(self, x: Float[np.ndarray, "rows features"]) -> Int[np.ndarray, " rows"]:
         """Return the class code of each row; ties go to the lower code."""
-        x = np.asarray(x)
+        x = even_rows("x", x)
         size = rows_at_once(BLOCK, len(self.coef))
         blocks = range(0, max(len(x), 1), size)
         return np.concatenate([self._predict(x[first : first + size]) for first in blocks])
@@ -193,7 +193,7 @@ def fit_linear(
     """
     regularization, norm_bound = _plain(regularization), _plain(norm_bound)
     check_knobs(regularization, norm_bound, n_classes)
-    x, y = np.asarray(x), np.asarray(y)
+    x, y = even_rows("x", x), even_rows("y", y)
     check_rows(x, y, n_classes)
     row = lifted(x, norm_bound, places)
     weight = [

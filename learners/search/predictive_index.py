@@ -448,13 +448,14 @@ class _Dense:
 
     def lists(self, sizes: Int[np.ndarray, " cells"], length: int) -> _Lists:
         """Return the objects of each cell by mean score; cells without a training query have no list."""
-        held = np.flatnonzero(sizes)
-        n_scores = self.n_scores[held]
-        mean = np.where(n_scores > 0, self.total[held] / np.maximum(n_scores, 1), np.inf)
-        # an object without a score has no mean, and is worth as little as the worst
-        mean = np.where(n_scores > 0, mean, mean.min(axis=1, keepdims=True))
-        best = np.argsort(-mean, axis=1, kind="stable")[:, :length]
-        counts = np.zeros(len(sizes), dtype=int)
-        counts[held] = best.shape[1]
-        value = np.take_along_axis(mean, best, axis=1)
-        return _Lists(np.append(0, np.cumsum(counts)), best.ravel(), value.ravel())
+        counts, ids, values = np.zeros(len(sizes), dtype=int), [], []
+        for cell in np.flatnonzero(sizes):  # one after another: the tables are large enough
+            n_scores = self.n_scores[cell]
+            mean = np.where(n_scores > 0, self.total[cell] / np.maximum(n_scores, 1), np.inf)
+            # an object without a score has no mean, and is worth as little as the worst
+            mean = np.where(n_scores > 0, mean, mean.min())
+            best = np.argsort(-mean, kind="stable")[:length].copy()
+            counts[cell] = len(best)
+            ids.append(best)
+            values.append(mean[best])
+        return _Lists(np.append(0, np.cumsum(counts)), np.concatenate(ids), np.concatenate(values))

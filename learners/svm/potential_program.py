@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from learners.svm.proximities import numbers
+from privacy.query import numbers
 
 __all__ = [
     "BoxLasso",

@@ -16,8 +16,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from jaxtyping import Float
 
+from privacy.query import numbers
+
 __all__ = [
-    "Proximity", "coulomb_kernel", "coulomb_radii", "kernel_values", "numbers", "plummer_kernel",
+    "Proximity", "coulomb_kernel", "coulomb_radii", "kernel_values", "plummer_kernel",
 ]  # fmt: skip
 
 Proximity: TypeAlias = Callable[..., Float[np.ndarray, "rows columns"]]
@@ -209,25 +211,6 @@ def kernel_values(
         raise ValueError(
             f"kernel_params must fit kernel={kernel!r}, got {', '.join(given)}: {error}"
         ) from None
-
-
-def numbers(name: str, given: Any) -> np.ndarray:
-    """Return an array, data frame, series or list as an array of numbers; raise ValueError for others.
-
-    >>> numbers("x", [[1, 2], [3]])
-    Traceback (most recent call last):
-        ...
-    ValueError: x must be numbers, as many in each row, got rows of several lengths
-    """
-    try:
-        found = np.asarray(given, order="C")  # the same bytes for a frame, which is kept by columns
-    except ValueError:
-        raise ValueError(
-            f"{name} must be numbers, as many in each row, got rows of several lengths"
-        ) from None
-    if found.dtype.kind not in "biuf":
-        raise ValueError(f"{name} must be numbers, as many in each row, got dtype={found.dtype}")
-    return found
 
 
 def _alike(x: Any, centres: Any) -> tuple[np.ndarray, np.ndarray]:

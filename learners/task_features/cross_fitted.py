@@ -21,7 +21,8 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from learners.task_features.duplicates import numbers, within_squares
+from learners.task_features.duplicates import within_squares
+from privacy.query import numbers
 
 __all__ = ["CrossFitted", "cross_fitted_probabilities"]
 

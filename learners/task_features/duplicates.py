@@ -15,13 +15,14 @@ first few directions at once, and those still near in full.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Float64, Int64
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-__all__ = ["NearDuplicates", "near_duplicates", "numbers", "within_squares"]
+from privacy.query import numbers
+
+__all__ = ["NearDuplicates", "near_duplicates", "within_squares"]
 
 LEAST = 0.99  # cosine of near-duplicates, of centred and scaled features
 MAX_PAIRS = 1_000
@@ -142,25 +143,6 @@ def _unit_rows(
     length = np.sqrt(np.einsum("tf,tf->t", scaled, scaled))
     place = np.flatnonzero(length > 1e-9)
     return (scaled[place] / length[place, None]).astype(np.float32), place
-
-
-def numbers(name: str, given: Any) -> np.ndarray:
-    """Return an array, data frame, series or list as an array of numbers; raise ValueError for others.
-
-    >>> numbers("features", [[1, 2], [3]])
-    Traceback (most recent call last):
-        ...
-    ValueError: features must be numbers, as many in each row, got rows of several lengths
-    """
-    try:
-        found = np.asarray(given)
-    except ValueError:
-        raise ValueError(
-            f"{name} must be numbers, as many in each row, got rows of several lengths"
-        ) from None
-    if found.dtype.kind not in "biuf":
-        raise ValueError(f"{name} must be numbers, as many in each row, got dtype={found.dtype}")
-    return found
 
 
 def within_squares(features: np.ndarray) -> tuple[np.ndarray, Float[np.ndarray, " features"]]:

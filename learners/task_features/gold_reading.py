@@ -25,7 +25,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from learners.task_features.duplicates import numbers
+from privacy.query import numbers
 
 __all__ = ["GoldReading", "answer_features", "read_by_gold"]
 

@@ -29,6 +29,7 @@ from learners.topics.topic_fit import Chain, Schedule, Start, go_on, learn
 __all__ = ["GraphLDA"]
 
 PRIORS = ("alpha", "beta", "eta")
+SETTLED = ("level_sizes", "feasible", *PRIORS)  # by the first fit, for the chain that grows
 MAX_WEIGHTS = 10_000_000  # paths by documents by samples, held at once: 80 MB
 
 
@@ -182,7 +183,7 @@ class GraphLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         labels = labels_of(y, rows.shape[0])
         known = list(dict.fromkeys(label for label in labels if label is not None))
         lower = self.feasible == "lower"
-        self._given = graph is not None
+        self._given, self._settled = graph is not None, {one: getattr(self, one) for one in SETTLED}
         given = GivenGraph.star(known)
         if graph is not None:
             given = GivenGraph.of(graph, n_levels=len(self.level_sizes), lower=lower)
@@ -204,12 +205,16 @@ class GraphLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     def partial_fit(self, X: Any, y: Any = None, freeze: bool = True) -> "GraphLDA":
         """Let the graph grow by documents: old paths stay with `freeze`, and new concepts may open.
 
-        Without a graph given to `fit`, a new label takes an empty slot below the root.
+        Without a graph given to `fit`, a new label takes an empty slot below the root. Slots and priors
+        stay those of `fit`: ValueError is raised if `set_params` has changed them.
         """
         if not hasattr(self, "_chain"):
             return self.fit(X, y)
         added = self._counts(X, reset=False)
         self._check()
+        for name, kept in self._settled.items():
+            if not np.array_equal(now := getattr(self, name), kept):
+                raise ValueError(f"{name} must stay {kept}, or fit all documents anew, got {now!r}")
         labels = labels_of(y, added.shape[0])
         nodes = self._nodes if self._given else self._seat(labels)
         end = np.concatenate([self._chain.state.end, _ends(labels, nodes)])
@@ -390,18 +395,14 @@ class GraphLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         shown[0] = True
         self._shown = np.flatnonzero(shown)
         names = _names(self._slots, self._nodes)
-        self._labels_of = dict(
-            zip(self._shown.tolist(), (names[n] for n in self._shown), strict=True)
-        )
+        self._labels_of = {n: names[n] for n in self._shown.tolist()}
         self.graph_ = _graph(chain, self._slots, self._shown, names, self._nodes)
         self.classes_ = np.empty(len(self._shown), dtype=object)
         self.classes_[:] = self.graph_.names
         topics: Any = np.mean([sample.topics for sample in chain.samples], axis=0)
         self.components_ = topics.T[self._shown]
-        state = chain.state
-        self.paths_ = tuple(
-            self._named(p[:k]) for p, k in zip(state.path, state.length, strict=True)
-        )
+        ends = zip(chain.state.path, chain.state.length, strict=True)
+        self.paths_ = tuple(self._named(path[:length]) for path, length in ends)
         self.labels_ = np.empty(len(self.paths_), dtype=object)
         self.labels_[:] = [path[-1] for path in self.paths_]
         self.log_joint_ = np.array(chain.trace)

@@ -49,7 +49,8 @@ class NoisyMax:
     Notes
     -----
     The query's value is a vector of two integer scores or more, higher is better. Real scores must first be
-    rounded to a public grid: the spread is that of the rounded scores, in steps.
+    rounded to a public grid: the spread is that of the rounded scores, in steps. NaN and infinity are on no
+    grid; scores need no bound, as only their change between neighbours counts.
 
     **Guarantees.** With c scores and any b in (0, 1), the released score is below the best by
     (spread / epsilon) ln((c - 1) / b) or more with probability at most b. Its expectation is at least that
@@ -151,8 +152,13 @@ def _choose(scores: Sequence[int], slacks: Sequence[int], noise: Noise) -> int:
 
 def _check_scores(query: Query) -> Integer[np.ndarray, " scores"]:
     scores = query.value
-    if not (isinstance(scores, np.ndarray) and scores.ndim == 1 and scores.dtype.kind in "iu"):
-        raise ValueError("scores must be a one-dimensional integer array")
+    if not isinstance(scores, np.ndarray):
+        raise ValueError("scores must be a one-dimensional integer array, got several arrays")
+    if not (scores.ndim == 1 and scores.dtype.kind in "iu"):
+        raise ValueError(
+            f"scores must be a one-dimensional integer array, got {scores.dtype} of shape {scores.shape}; "
+            "round real scores to a public grid, with the spread in its steps"
+        )
     if not scores.size >= 2:
         raise ValueError(f"scores must be two or more, got {scores.size}")
     return scores

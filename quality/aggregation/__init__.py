@@ -35,6 +35,7 @@ from quality.aggregation.consensus import (
     check_em,
     check_smoothing,
     decide,
+    fills_matrices,
     posterior_found,
 )
 from quality.aggregation.dawid_skene_em import (
@@ -56,6 +57,7 @@ from quality.aggregation.em import (
 from quality.aggregation.glad_em import Glad, fit_glad, glad
 from quality.aggregation.hierarchical_em import (
     HierarchicalDawidSkene,
+    answers_under,
     confusion_of,
     confusion_under,
     hierarchical_dawid_skene,
@@ -110,6 +112,7 @@ __all__ = [
     "SharedPrior",
     "Stop",
     "WeightedMajority",
+    "answers_under",
     "check_cells",
     "check_distributions",
     "check_em",
@@ -123,6 +126,7 @@ __all__ = [
     "decide",
     "ebcc",
     "exp_digammas",
+    "fills_matrices",
     "fit_glad",
     "fit_skills",
     "glad",

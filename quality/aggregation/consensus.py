@@ -27,10 +27,14 @@ from quality.parallel import check_threads, kernel
 
 __all__ = [
     "MAX_CELLS", "TIE", "Consensus", "Result", "check_cells", "check_distributions", "check_em",
-    "check_posterior", "check_smoothing", "decide", "posterior_found",
+    "check_posterior", "check_smoothing", "decide", "fills_matrices", "posterior_found",
 ]  # fmt: skip
 
 MAX_CELLS = 2**27  # entries of the workers' confusion matrices: 1 GB; a fit holds four such tables
+NEARLY_EMPTY, CHEAP = (
+    64,
+    2**17,
+)  # entries, for each label and in all, up to which they are worth a fit
 PART = 4  # a table that may have a posterior may still have one with a fourth of its labels
 MIN_ENTRY = 1e-100  # of the smoothing; keeps every entry of a table above the pass's TINY
 TIE = 1e-12  # posteriors closer than this are equal: rounding must not choose a class
@@ -162,6 +166,15 @@ def check_cells(n_workers: int, n_answers: int, n_truths: int) -> None:
             "quality.many_classes need none",
             column="classes",
         )
+
+
+def fills_matrices(n_workers: int, n_classes: int, n_labels: int) -> bool:
+    """Return whether confusion matrices have few cells in all, or at most 64 for each label.
+
+    >>> fills_matrices(100, 20, 1_000), fills_matrices(100, 998, 15_000)
+    (True, False)
+    """
+    return n_workers * n_classes**2 <= max(CHEAP, NEARLY_EMPTY * n_labels)
 
 
 def check_posterior(labels: CrowdLabels) -> None:

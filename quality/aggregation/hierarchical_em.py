@@ -41,12 +41,13 @@ from quality.aggregation.em import (
 )
 from quality.aggregation.passes import PUT, UNROLLED
 from quality.argument_types import check_arguments
-from quality.labels import CrowdLabels, by_votes, of_voters
+from quality.labels import CrowdLabels, LabelShard, by_votes, of_voters
 from quality.parallel import Progress, counter, kernel
 
 __all__ = [
-    "HierarchicalDawidSkene", "TableRoom", "check_shared_prior", "confusion_of", "confusion_under",
-    "digamma", "fit_hierarchical", "hierarchical_dawid_skene", "hierarchical_result", "pseudo_table",
+    "HierarchicalDawidSkene", "TableRoom", "answers_under", "check_shared_prior", "confusion_of",
+    "confusion_under", "digamma", "fit_hierarchical", "hierarchical_dawid_skene", "hierarchical_result",
+    "pseudo_table",
 ]  # fmt: skip
 
 ANCHOR, MAX_STRENGTH = 1000.0, 2.0  # in labels, unless a caller gives them
@@ -249,16 +250,22 @@ def confusion_under(
 
     The crowd's row counts for at most as many labels beside her own as in :func:`hierarchical_dawid_skene`.
     """
-    shape = labels.n_workers, labels.n_classes
-    counts = np.zeros((*shape, labels.n_classes))
+    return confusion_of(answers_under(labels, posterior))
+
+
+def answers_under(
+    labels: CrowdLabels | LabelShard, posterior: Float64[np.ndarray, "tasks classes"]
+) -> Float64[np.ndarray, "workers answers truths"]:
+    """Return the expected number of each worker's labels of each class on tasks of each truth."""
+    counts = np.zeros((labels.n_workers, labels.n_classes, labels.n_classes))
     _add_labels(labels.worker, labels.task, labels.label, np.ascontiguousarray(posterior), counts)
-    return confusion_of(counts)
+    return counts
 
 
 def confusion_of(
     counts: Float64[np.ndarray, "workers answers truths"],
 ) -> Float64[np.ndarray, "workers classes classes"]:
-    """Return the confusion matrices of :func:`confusion_under` from expected counts of labels."""
+    """Return the confusion matrices of :func:`confusion_under` from the counts of :func:`answers_under`."""
     table = _posterior_mean(counts, SharedPrior(_crowd_row(counts, ANCHOR), MAX_STRENGTH))
     return np.ascontiguousarray(table.transpose(0, 2, 1))
 

@@ -25,6 +25,7 @@ from quality.aggregation import (
     confusion_under,
     dawid_skene,
     decide,
+    fills_matrices,
     hierarchical_dawid_skene,
     kos,
     mace,
@@ -100,7 +101,6 @@ CANDIDATES: Mapping[str, Candidate] = {
 
 OF_CLASSES = ("hierarchical_dawid_skene", "dawid_skene", "kos")
 """Candidates whose work grows with the square of the classes, or is as much again for each class."""
-NEARLY_EMPTY, CHEAP = 64, 2**17  # cells of the workers' confusion matrices: for each label, in all
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +292,7 @@ def tried_among(
     names: tuple[str, ...], n_workers: int, n_classes: int, n_labels: int
 ) -> tuple[str, ...]:
     """Return the candidates, of a table of any kind, that :func:`candidates_for` keeps."""
-    if n_workers * n_classes**2 <= max(CHEAP, NEARLY_EMPTY * n_labels):
+    if fills_matrices(n_workers, n_classes, n_labels):
         return names
     return tuple(name for name in names if name not in OF_CLASSES)
 

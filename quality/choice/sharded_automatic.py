@@ -23,6 +23,7 @@ from quality.aggregation import (
     Consensus,
     EMFit,
     Posterior,
+    answers_under,
     confusion_of,
     dawid_skene_by_shards,
     decide,
@@ -386,11 +387,7 @@ def _classes_kept(shard: LabelShard, asked: tuple[Dealing, int]) -> Sums:
 def _answers_of_workers(shard: LabelShard, asked: tuple[Posterior, Any]) -> Sums:
     """Return the expected counts of each worker's labels by class and truth."""
     posterior, belief = asked
-    n_workers, n_classes = shard.n_workers, shard.n_classes
-    believed, task = posterior(shard, belief), shard.task
-    cell = shard.worker.astype(np.int64) * n_classes + shard.label
-    counts = [np.bincount(cell, one[task], n_workers * n_classes) for one in believed.T]
-    return (np.stack(counts, axis=1).reshape(n_workers, n_classes, n_classes),)
+    return (answers_under(shard, posterior(shard, belief)),)
 
 
 def _predicted(

@@ -18,7 +18,7 @@ from quality.labels import freeze_arrays
 __all__ = ["RankIntervals", "rank_intervals"]
 
 ROUNDING = 1e-9  # for the expected number of draws beyond the level
-BLOCK = 64  # draws at a time: all differences of all items are in memory
+BLOCK = 64  # draws at a time: an item's differences to all others in each stay in the cache
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -113,9 +113,23 @@ def rank_intervals(
     largest = []
     for first in range(0, n_draws, BLOCK):
         drawn = rng.standard_normal((min(BLOCK, n_draws - first), n)) @ factor.T
-        largest += [float(np.max(np.abs(one[:, None] - one[None, :]) / error)) for one in drawn]
+        largest += _largest_differences(drawn, error).tolist()
     threshold = float(np.quantile(largest, level)) if n > 1 else 0.0
     better = (score[None, :] - score[:, None]) / error > threshold
     rank = np.empty(n, dtype=np.int64)
     rank[np.argsort(-score, kind="stable")] = np.arange(1, n + 1)
     return RankIntervals(rank, 1 + better.sum(axis=1), n - better.sum(axis=0), threshold)
+
+
+def _largest_differences(
+    drawn: Float64[np.ndarray, "draws items"], error: Float64[np.ndarray, "items items"]
+) -> Float64[np.ndarray, " draws"]:
+    """Return each draw's largest difference of two items, in its standard errors."""
+    by_item = np.ascontiguousarray(drawn.T)
+    largest, room = np.zeros(len(drawn)), np.empty_like(by_item)
+    for item in range(len(by_item) - 1):
+        apart = np.subtract(by_item[item + 1 :], by_item[item], out=room[item + 1 :])
+        np.abs(apart, out=apart)
+        apart /= error[item, item + 1 :, None]
+        np.maximum(largest, apart.max(axis=0), out=largest)
+    return largest

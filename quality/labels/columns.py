@@ -202,7 +202,7 @@ def declared(
         row = int((code < 0).argmax())
         raise LabelError(
             f"label at row {row} (counted from 0) is not one of the classes "
-            f"{tuple(classes.tolist())}: add it to classes or leave the row out",
+            f"{', '.join(map(repr, classes.tolist()))}: add it to classes or leave the row out",
             column="label",
             row=row,
         )

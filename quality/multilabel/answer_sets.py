@@ -344,7 +344,7 @@ def _class_codes(
             at = int(row[(known[code] < 0).argmax()])
             raise LabelError(
                 f"a label at row {at} (counted from 0) is not one of the classes "
-                f"{tuple(declared.tolist())}: add it to classes or leave it out",
+                f"{', '.join(map(repr, declared.tolist()))}: add it to classes or leave it out",
                 column="label",
                 row=at,
             )

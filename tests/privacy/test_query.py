@@ -73,6 +73,8 @@ def test_neither_query_nor_question_shows_its_value():
 def test_a_question_holds_arrays_and_numbers(value):
     with pytest.raises(TypeError):
         Question("score", value)
+    with pytest.raises(ValueError, match="value of 'holdout' must be numbers, as many in each row"):
+        Question("score", {"train": 0.5, "holdout": [[0.5, 0.1], [0.3]]})
 
 
 def test_a_question_and_a_part_have_names():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.choices import Metric
-from flows.cli.crowd.label_commands import output_file, read_labels_of
+from flows.cli.crowd.label_commands import number_cell, output_file, read_labels_of
 from flows.cli.root import (
     Encoding,
     Force,
@@ -24,7 +24,6 @@ from flows.cli.root import (
     Wide,
     app,
     mistakes,
-    number_cell,
     one_table,
     print_line,
     reading_of_options,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,7 +28,6 @@ from flows.cli.root import (
     kept_input,
     listed,
     mistakes,
-    number_cell,
     print_line,
     print_reading,
     reading_of_options,
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from quality import CrowdLabels, DependentGroups, JoinedVoice, Progress
 
 __all__ = [
-    "Labelled", "aggregate", "consensus_rows", "ordered_classes", "output_file", "read_labels_of",
-    "worker_rows", "workers",
+    "Labelled", "aggregate", "consensus_rows", "number_cell", "ordered_classes", "output_file",
+    "read_labels_of", "worker_rows", "workers",
 ]  # fmt: skip
 
 
@@ -53,6 +53,15 @@ HARDLY_KNOWN = (
     "Votes are hardly more alike than by chance: confidence is mostly that of a guess, and 50 to 100 gold "
     "tasks would tell"
 )
+
+
+def number_cell(value: float, digits: int = 4) -> str:
+    """Return a number to so many digits behind the point; blank where it is undefined.
+
+    >>> number_cell(0.25), number_cell(float("nan"))
+    ('0.2500', '')
+    """
+    return f"{value:.{digits}f}" if math.isfinite(value) else ""
 
 
 class Labelled(NamedTuple):

@@ -37,6 +37,7 @@ from flows.cli.root import (
     app,
     counted,
     mistakes,
+    named_path,
     one_table,
     print_line,
     reading_of_options,
@@ -65,7 +66,8 @@ def multilabel(
         Path,
         typer.Argument(
             help="table with the columns worker, task, label: lists, cells such as a|b, or a row a label; "
-            "a file, a folder, a pattern, or -"
+            "a file, a folder, a pattern, or -",
+            parser=named_path,
         ),
     ],
     split: Annotated[str, typer.Option(help="what stands between the labels of a cell")] = "|",
@@ -283,7 +285,7 @@ def _published_sentences(shares: SetShares, folder: Path) -> list[str]:
     lines = [
         f"published: {key}{groups}{again} at epsilon {price_text(shares.terms.epsilon)}, each count within "
         f"±{shares.half_width:,} tasks at {level_text(shares.terms.level)}; {price_text(shares.spent)} of "
-        f"{price_text(shares.budget.epsilon)} spent; {folder / 'public.html'}"
+        f"{price_text(shares.budget.epsilon, left=True)} spent; {folder / 'public.html'}"
     ]
     if shares.n_left_out:
         lines.append(

@@ -35,6 +35,7 @@ from flows.cli.root import (
     Sheet,
     app,
     mistakes,
+    named_path,
     one_table,
     print_line,
     reading_of_options,
@@ -58,7 +59,8 @@ def rank(
         Path,
         typer.Argument(
             help="table with the columns worker, left, right, winner (left, right, tie or an item), and "
-            "question where there is one: a file, a folder, a pattern, or -"
+            "question where there is one: a file, a folder, a pattern, or -",
+            parser=named_path,
         ),
     ],
     models: Annotated[
@@ -181,7 +183,8 @@ def _published_sentences(shares: WinShares, folder: Path) -> list[str]:
     lines = [
         f"published: {key}{len(shares.items):,} items{again} at epsilon {price_text(shares.terms.epsilon)}, "
         f"each within ±{shares.half_width / 2:g} wins at {level_text(shares.terms.level)}; "
-        f"{price_text(shares.spent)} of {price_text(shares.budget.epsilon)} spent; {folder / 'public.html'}"
+        f"{price_text(shares.spent)} of {price_text(shares.budget.epsilon, left=True)} spent; "
+        f"{folder / 'public.html'}"
     ]
     if shares.stale:
         lines.append("internal: it stays as it was published, and answers have changed since")

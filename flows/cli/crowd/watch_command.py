@@ -25,6 +25,7 @@ from flows.cli.root import (
     app,
     console,
     mistakes,
+    named_path,
     print_line,
     reading_of_options,
     refuse_dropped,
@@ -52,10 +53,16 @@ def watch(
     context: typer.Context,
     labels: Annotated[
         Path,
-        typer.Argument(help="CSV file that grows, with the columns worker, task, label; or -"),
+        typer.Argument(
+            help="CSV file that grows, with the columns worker, task, label; or -",
+            parser=named_path,
+        ),
     ],
     state: Annotated[
-        Path | None, typer.Option(help="file that keeps what is known, to go on from it next time")
+        Path | None,
+        typer.Option(
+            help="file that keeps what is known, to go on from it next time", parser=named_path
+        ),
     ] = None,
     once: Annotated[
         bool, typer.Option("--once", help="read what is there, show it and end")
@@ -285,8 +292,7 @@ def _save_in_time(watcher: LabelWatcher, state: Path | None, saved: float) -> fl
 
 def _print_json(watcher: LabelWatcher, alarms: list[Alarm]) -> None:
     raised = [{"worker": one.worker, "kind": one.kind, "at": one.at} for one in alarms]
-    if not console().quiet:
-        print(json.dumps({**watcher.as_json(), "alarms": raised}), flush=True)
+    print(json.dumps({**watcher.as_json(), "alarms": raised}), flush=True)
 
 
 def _table(watcher: LabelWatcher) -> Table:

@@ -32,8 +32,9 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from flows.choices import LABEL_COLUMNS
@@ -205,7 +206,7 @@ def _each(asked: Sequence[tuple[Unit, int]], workers: int) -> Iterator[Any]:
         return
     others = {process.pid for process in active_children()}
     with tempfile.TemporaryDirectory(dir=_memory()) as folder:
-        pool = ProcessPoolExecutor(workers, get_context("spawn"))
+        pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_end_with_the_audit)
         try:
             for one in _begun_without_ctrl_c(pool, asked, Path(folder)):
                 yield one.result()
@@ -220,6 +221,18 @@ def _each(asked: Sequence[tuple[Unit, int]], workers: int) -> Iterator[Any]:
             raise
         finally:
             pool.shutdown()
+
+
+def _end_with_the_audit() -> None:
+    """End this process once the one that began it has ended, even by a SIGKILL; wait in a thread for that."""
+
+    def wait() -> None:
+        began = parent_process()
+        if began is not None:
+            began.join()
+            os._exit(1)  # nobody is left to take a result, or to wait for one
+
+    Thread(target=wait, daemon=True).start()
 
 
 def _begun_without_ctrl_c(

@@ -19,6 +19,7 @@ from flows.cli.root import (
     Sheet,
     app,
     mistakes,
+    named_path,
     one_table,
     print_line,
     reading_of_options,
@@ -43,14 +44,16 @@ def gate(
         Path,
         typer.Argument(
             help="table with the columns candidate, example, split (development or holdout), score: a file, "
-            "a folder, a pattern, or -"
+            "a folder, a pattern, or -",
+            parser=named_path,
         ),
     ],
     campaign: Annotated[
         str, typer.Option(help="name of the campaign, which has one holdout for all its candidates")
     ] = "candidates",
     state: Annotated[
-        Path, typer.Option(help="state folder, kept from one call to the next")
+        Path,
+        typer.Option(help="state folder, kept from one call to the next", parser=named_path),
     ] = Path("state"),
     candidate: Annotated[
         str | None,

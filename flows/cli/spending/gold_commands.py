@@ -105,7 +105,7 @@ def _tasks(settings: Settings) -> tuple[list[str], list[str], tuple[str, ...]]:
     alone = {"gold": gold, "tasks": (), "reference": None, "embeddings": None}
     inputs = settings.input.model_copy(update=alone)
     with TemporaryDirectory(prefix="crowdassay-") as folder:
-        sources = open_sources(inputs, Path(folder))
+        sources = open_sources(inputs, Path(folder), mapped=False)
         with sources.naming_files():
             labels = read_labels(
                 sources.labels.table, classes=settings.classes, duplicates=inputs.duplicates,
@@ -146,7 +146,7 @@ def _lines(found: GoldProposal, width: float, n_tasks: int, n_known: int) -> lis
             f"[privacy] proportions_epsilon = {price_text(found.proportions_epsilon, left=True)}, "
             f"correction_epsilon = {price_text(found.correction_epsilon, left=True)} divide the price so "
             "that shares err least",
-            f"groups are corrected one by one from {found.n_each:,} gold tasks in each on"
+            f"groups are corrected one by one from {counted(found.n_each or 1, 'gold task')} in each on"
             if found.n_each is None or found.n_each <= n_tasks
             else f"groups are too small to be corrected one by one: that takes {found.n_each:,} gold tasks "
             f"in each, and there are {counted(n_tasks, 'task')} in all",

@@ -112,7 +112,7 @@ def open_campaign(
     if known and terms.budget is not None and terms.budget != float(declared.epsilon):
         raise SettingsError(
             f"the budget of the campaign {terms.campaign!r} is epsilon "
-            f"{price_text(declared.epsilon)}, got "
+            f"{price_text(declared.epsilon, left=True)}, got "
             f"{price_text(terms.budget)}: leave --budget out, or raise it with crowdassay budget {state} "
             f"--dataset {terms.campaign} --raise-to"
         )

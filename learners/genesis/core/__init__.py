@@ -3,6 +3,7 @@
 from learners.genesis.core.blocks import Block, Messages
 from learners.genesis.core.clock import Clock
 from learners.genesis.core.element_classes import (
+    BUILT_IN,
     CLASSES,
     Behaviour,
     ElementClass,
@@ -15,7 +16,7 @@ from learners.genesis.core.event_queue import World, key_of
 from learners.genesis.core.wiring import Connection, Link, Wiring, copy_subtree
 
 __all__ = [
-    "CLASSES", "Behaviour", "Block", "Clock", "Connection", "Element", "ElementClass", "Link",
-    "Messages", "PathError", "Selection", "Tree", "Wiring", "World", "as_numbers", "class_named",
+    "BUILT_IN", "CLASSES", "Behaviour", "Block", "Clock", "Connection", "Element", "ElementClass",
+    "Link", "Messages", "PathError", "Selection", "Tree", "Wiring", "World", "as_numbers", "class_named",
     "copy_subtree", "element_class", "key_of", "variant",
 ]  # fmt: skip

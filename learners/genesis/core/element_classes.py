@@ -23,6 +23,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 
 __all__ = [
+    "BUILT_IN",
     "CLASSES",
     "Behaviour",
     "ElementClass",
@@ -112,6 +113,7 @@ class ElementClass:
 
 
 CLASSES: dict[str, ElementClass] = {}
+BUILT_IN: set[str] = set()  # names of those that scripts rely on; variants share their home
 
 
 def element_class(
@@ -188,7 +190,7 @@ def variant(name: str, base: ElementClass, **defaults: Default) -> ElementClass:
     Raises
     ------
     ValueError
-        If the other class has no such field.
+        If the other class has no such field, or the name is a built-in class's or another module's.
 
     Examples
     --------
@@ -218,7 +220,7 @@ def class_named(name: str) -> ElementClass:
 def _registered(made: ElementClass) -> ElementClass:
     """Put a class into the registry; a module may replace its own, as a notebook does."""
     known = CLASSES.get(made.name)
-    if known is not None and _home(known) != _home(made):
+    if known is not None and (made.name in BUILT_IN or _home(known) != _home(made)):
         raise ValueError(
             f"class {made.name!r} must be new, got a name that {_home(known)} has registered"
         )

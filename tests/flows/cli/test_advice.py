@@ -26,6 +26,7 @@ TRIED = {
     ("campaign.py", "run"): "test_a_run_that_other_code_wrote_is_made_again",
     ("console.py", "budget"): "test_a_budget_is_raised_and_then_said_in_the_settings",
     ("privacy_commands.py", "audit"): "test_the_audit_that_a_runs_folder_is_told_of_is_made",
+    ("root.py", "run"): "test_the_end_of_the_terminal_cancels_a_run_which_is_resumed",
     ("root.py", "import"): "test_a_query_is_fetched_by_the_command_that_is_named",
     ("tables.py", "import"): "test_one_of_several_questions_is_taken_by_the_command_that_is_named",
     ("label_lines.py", "import"): "test_what_cannot_grow_is_written_as_a_table_that_can",

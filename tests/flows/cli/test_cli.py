@@ -594,3 +594,13 @@ def test_sizes_and_strategies_out_of_range_are_refused(
     (line,) = told.stderr.splitlines()
     assert line.startswith("crowdassay: ")
     assert message in line
+
+
+@pytest.mark.prefect
+def test_a_state_that_is_a_file_is_refused_before_a_flow(tmp_path: Path) -> None:
+    """It was a traceback, where the same run in process had a sentence."""
+    path = write_small_campaign(tmp_path)
+    (tmp_path / "state").touch()
+    refused = CliRunner().invoke(app, ["run", str(path), "--prefect", "--again"])
+    assert refused.exit_code == 2, refused.exception
+    assert f"state must be a folder that can be made and written, got {tmp_path}" in refused.stderr

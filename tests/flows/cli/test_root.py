@@ -19,7 +19,7 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
-from flows.cli import app
+from flows.cli import app, root
 from flows.cli.root import console, mistakes, show_rows
 from flows.pipeline import run_pipeline
 from flows.settings import load_settings
@@ -139,6 +139,27 @@ def test_an_option_that_would_be_dropped_is_refused_in_one_sentence(
 def test_a_word_for_nothing_is_not_empty(command: str) -> None:
     told = CliRunner().invoke(app, [*command.split(), "--nothing", ""])
     assert (told.exit_code, "--nothing must be a word" in told.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("command", "of"),
+    [
+        ("check", "'labels'"),
+        ("aggregate", "'labels'"),
+        ("watch", "'labels'"),
+        ("rank", "'comparisons'"),
+        ("multilabel", "'answers'"),
+        ("gate", "'scores'"),
+        ("gate x.csv --state", "'--state'"),
+        ("watch x.csv --state", "'--state'"),
+        ("rank x.csv --publish pub --state", "'--state'"),
+    ],
+)
+def test_an_empty_path_is_not_the_working_folder(command: str, of: str) -> None:
+    """As of a variable that is not set: a gate began a state there, with a holdout of its own."""
+    told = CliRunner().invoke(app, [*command.split(), ""])
+    assert told.exit_code == 2
+    assert f"Invalid value for {of}: must name a file or a folder" in told.stderr
 
 
 @pytest.mark.parametrize(
@@ -285,7 +306,9 @@ def test_no_color_is_heeded(
     assert capsys.readouterr().out == "plain\n"
 
 
-GOES_ON = "; what is paid stays paid, and a run goes on from its last whole stage with --resume"
+GOES_ON = (
+    "; what is paid stays paid; crowdassay run SETTINGS --resume goes on after the whole stages"
+)
 
 
 @pytest.mark.parametrize(("command", "goes_on"), [("run", GOES_ON), ("audit", ""), ("check", "")])
@@ -298,6 +321,24 @@ def test_stopping_by_hand_is_one_sentence(
         raise KeyboardInterrupt
     assert stopped.value.exit_code == 130
     assert capsys.readouterr().err == f"crowdassay: stopped{goes_on}\n"
+
+
+def test_ctrl_c_while_a_command_imports_is_the_same_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Typer made a silent end of it, for a second or two of each command."""
+    other = typer.Typer()
+
+    @other.command()
+    def demo() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(root, "app", other)
+    monkeypatch.setattr(sys, "argv", ["crowdassay"])
+    with pytest.raises(SystemExit) as stopped:
+        root._run_command()
+    assert stopped.value.code == 130
+    assert capsys.readouterr().err == "crowdassay: stopped\n"
 
 
 def test_a_narrow_terminal_cuts_nothing_off() -> None:
@@ -500,10 +541,7 @@ def test_sigterm_ends_a_run_with_one_sentence_and_it_is_cancelled_and_resumed(
     assert run.returncode == 143
     *waits, line = told.splitlines()
     assert [wait for wait in waits if " s so far" not in wait] == []  # they come on a busy machine
-    assert line == (
-        "crowdassay: stopped by SIGTERM; what is paid stays paid, and a run goes on from its last whole "
-        "stage with --resume"
-    )
+    assert line == f"crowdassay: stopped by SIGTERM{GOES_ON}"
     assert json.loads((begun[0].parent / "manifest.json").read_text())["state"] == "cancelled"
     again = CliRunner().invoke(app, ["run", str(path), "--no-prefect", "--resume"])
     assert again.exit_code == 0

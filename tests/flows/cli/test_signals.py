@@ -1,4 +1,4 @@
-"""The end of the terminal ends a command as SIGTERM does."""
+"""The end of the terminal ends a command as SIGTERM does, and Ctrl-C its imports in silence."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from flows.cli import app
@@ -39,3 +40,23 @@ def test_the_end_of_the_terminal_cancels_a_run_which_is_resumed(
     assert json.loads((begun[0].parent / "manifest.json").read_text())["state"] == "cancelled"
     assert CliRunner().invoke(app, ["run", str(path), "--no-prefect", "--resume"]).exit_code == 0
     assert len([folder for folder in (tmp_path / "runs").iterdir() if folder.is_dir()]) == 1
+
+
+@pytest.mark.parametrize(("imported", "ends"), [("typer", -signal.SIGINT), ("no module", 0)])
+def test_ctrl_c_while_the_command_line_is_imported_is_no_traceback(
+    imported: str, ends: int, ctrl_c: None
+) -> None:
+    """A traceback came, for a quarter of a second of each command; afterwards Ctrl-C is Python's again."""
+    program = f"""
+import os, signal, sys
+def interrupt(event, args):
+    if event == "import" and args[0] == {imported!r}:
+        os.kill(os.getpid(), signal.SIGINT)
+sys.addaudithook(interrupt)
+import flows.cli
+assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=50
+    )
+    assert (done.returncode, done.stderr) == (ends, "")

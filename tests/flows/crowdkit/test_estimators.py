@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -271,6 +272,7 @@ def test_a_repeated_pair_is_refused(kind: Any) -> None:
     ("data", "sentence"),
     [
         ([1, 2], "data must be a pandas DataFrame, got list"),
+        (pa.table({"worker": ["w"]}), "data must be a pandas DataFrame, got pyarrow.lib.Table"),
         (ANSWERS.rename(columns={"worker": "performer"}), "must have one column 'worker'"),
         (ANSWERS.assign(label=["a", 1] * 9), "column 'label' must be all text or all numbers"),
         (ANSWERS.assign(task=[[1]] * 18), "column 'task' must be all text or all numbers"),

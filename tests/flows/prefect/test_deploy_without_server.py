@@ -45,6 +45,10 @@ def nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         (["--cron", "61 * * * *"], 'got "61 * * * *"'),
         (["--interval", "0"], "--interval must be seconds above 0, got 0"),
         (["--interval", "nan"], "--interval must be seconds above 0, got nan"),
+        (
+            ["--interval", "1e300"],
+            "--interval must be at most 10 years, 316,224,000 seconds, got 1e+3",
+        ),
         (["--interval", "5", "--cron", "0 6 * * *"], "give one of --cron and --interval"),
         ([], "start one with `prefect server start` and set PREFECT_API_URL=http://127.0.0.1:4200"),
     ],
@@ -61,6 +65,13 @@ def test_what_cannot_be_scheduled_is_told_in_a_sentence(
     assert all(" s so far" in wait for wait in waits)  # a busy machine is slow to answer
     assert line.startswith("crowdassay: ")
     assert sentence in line
+
+
+@pytest.mark.parametrize("yaml", [[], ["--yaml", "prefect.yaml"]], ids=["deploy", "yaml"])
+def test_a_pool_without_a_name_is_refused(yaml: list[str], settings: Path, nobody: None) -> None:
+    told = CliRunner().invoke(app, ["deploy", str(settings), "--pool", "", *yaml])
+    assert (told.exit_code, "--pool must name a work pool, got ''" in told.stderr) == (2, True)
+    assert not Path("prefect.yaml").exists()
 
 
 def test_settings_are_checked_before_anything_is_deployed(tmp_path: Path, nobody: None) -> None:
@@ -255,6 +266,7 @@ def test_an_api_that_has_gone_is_a_sentence_and_runs_end_nevertheless(
 SENDERS = {
     "tests/flows/cli/spending/test_folder_audit.py": "a_signal_to_every_process",
     "tests/flows/cli/test_root.py": "in_a_destructor",
+    "tests/flows/cli/test_signals.py": "terminal or imported",
     "tests/flows/cli/crowd/test_watch_command.py": "signal or terminal or sigterm",
     "tests/flows/prefect/test_deploy.py": "job_in_the_background",
     "tests/flows/prefect/test_deploy_without_server.py": "sigterm or asked_to_end",

@@ -17,6 +17,7 @@ from flows.prefect import server
 from flows.prefect.server import QUIET, answers_within, api_reachable
 from flows.run import Run
 from flows.settings import EngineError
+from flows.tables import TableError
 from tests.flows.prefect.test_flow import put_tiny_stages, put_work, tiny_work, write_settings
 
 pytestmark = pytest.mark.prefect
@@ -30,10 +31,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, Path]:
 
 @pytest.fixture
 def api(place: tuple[int, Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
-    """A server that is configured; call it to kill that."""
+    """A server that is configured, also where Prefect is imported; call it to kill that."""
     port, home = place
-    told = QUIET | {"PREFECT_HOME": str(home)}
-    for name, value in (told | {"PREFECT_API_URL": f"http://127.0.0.1:{port}/api"}).items():
+    told, url = QUIET | {"PREFECT_HOME": str(home)}, f"http://127.0.0.1:{port}/api"
+    for name, value in (told | {"PREFECT_API_URL": url}).items():
         monkeypatch.setenv(name, value)
     program = [sys.executable, "-m", "prefect", "server", "start", "--port", str(port), "--no-ui"]
     process = subprocess.Popen(
@@ -46,7 +47,10 @@ def api(place: tuple[int, Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[Ca
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
-    yield kill
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    with temporary_settings({PREFECT_API_URL: url}):
+        yield kill
     kill()
 
 
@@ -83,6 +87,80 @@ def test_a_run_whose_server_dies_ends_soon_and_keeps_what_it_has_done(
             run()
         assert len(list((tmp_path / "campaign").glob("runs/.partial-*/aggregate.json"))) == 1
     assert time.monotonic() - begin < 90
+
+
+@pytest.mark.parametrize("dies_in", ["aggregate", "write_report"])
+def test_a_flow_that_is_called_has_its_own_outcome_soon(
+    dies_in: str,
+    api: Callable[[], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Prefect's error of a connection came after three minutes, also where the run was whole."""
+    from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
+
+    from flows.prefect import crowd_quality_flow, task
+
+    monkeypatch.setattr(task, "BACK_SECONDS", 1.0)
+    put_tiny_stages(monkeypatch)
+
+    def work(run: Run) -> str:
+        api()
+        return tiny_work(dies_in)(run)
+
+    put_work(monkeypatch, dies_in, work)
+    path = str(write_settings(tmp_path / "campaign"))
+    begin = time.monotonic()
+    if dies_in == "write_report":
+        assert crowd_quality_flow(path, return_state=True).is_completed()
+        assert task.LOST in capsys.readouterr().err
+    else:
+        with pytest.raises(EngineError, match=r"publish proportions and what .* --resume goes on"):
+            crowd_quality_flow(path)
+    assert time.monotonic() - begin < 50
+    assert PREFECT_CLIENT_MAX_RETRIES.value() == PREFECT_CLIENT_MAX_RETRIES.default()
+    with (
+        temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}),
+        pytest.raises(EngineError, match="nothing was run"),
+    ):
+        crowd_quality_flow(path)
+
+
+def test_a_watch_that_is_called_has_its_own_error_soon(
+    api: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had Prefect's error of a connection, after three minutes."""
+    from flows.prefect import task, watch_flow
+
+    monkeypatch.setattr(task, "BACK_SECONDS", 1.0)
+    begin = time.monotonic()
+
+    def watch(*_: object, **__: object) -> None:
+        api()
+        raise TableError("labels.csv, row 3, column task: the cell is blank")
+
+    monkeypatch.setattr(watch_flow, "watch_once", watch)
+    with pytest.raises(TableError, match="row 3"):
+        watch_flow.watch_labels_flow("labels.csv", "state.npz")
+    assert time.monotonic() - begin < 50
+
+
+def test_the_process_of_a_served_run_asks_a_server_that_is_gone_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Prefect runs it without a call; its process stood still for three minutes."""
+    from prefect.settings import PREFECT_CLIENT_MAX_RETRIES
+
+    from flows.prefect import task
+
+    monkeypatch.setattr(task, "server_answers", lambda _: False)
+    told = list[str]()
+    try:
+        task.with_or_without_server(lambda: None, say=told.append)
+        assert (PREFECT_CLIENT_MAX_RETRIES.value(), told) == (0, [task.LOST])
+    finally:
+        task._call.get().settings.close()
 
 
 def test_sigterm_ends_a_run_whose_server_has_died(

@@ -112,6 +112,16 @@ def test_a_run_that_has_not_ended_is_none_and_the_others_come_by_their_start(
     assert started == [f"2026-01-0{day}T00:00:00" for day in (2, 3, 4)]
 
 
+def test_what_has_a_manifest_without_a_campaigns_name_is_no_run(
+    folder: Path, tmp_path: Path
+) -> None:
+    for name in ("own", "other"):
+        shutil.copytree(folder, tmp_path / "runs" / name)
+    for other in ({}, {"name": "small"}):
+        (tmp_path / "runs" / "other" / "manifest.json").write_text(json.dumps(other))
+        assert len(worker_facts(tmp_path / "runs" / "own", "w03")["runs"]) == 1
+
+
 def test_the_command_writes_the_page_under_the_pseudonym(folder: Path) -> None:
     called = pseudonyms([f"w{code:02d}" for code in range(15)])["w00"]
     for name in ("w00", called):

@@ -464,6 +464,27 @@ def test_runs_that_nothing_goes_on_in_are_pruned(tmp_path: Path) -> None:
     assert set(settings.runs.iterdir()) == left
 
 
+def test_the_folder_of_a_run_that_was_killed_before_it_began_goes_after_a_day(
+    tmp_path: Path,
+) -> None:
+    """Of any age, one that holds more than a lock and files half written stays, and so does a run."""
+    settings = toy_settings(tmp_path)
+    run = open_run(settings)
+    names = ("empty", "locked", "young", "kept")
+    empty, locked, young, kept = (
+        settings.runs / f"{PARTIAL}{one}-{settings.name}" for one in names
+    )
+    for folder in (empty, locked, young, kept):
+        folder.mkdir()
+    (locked / ".lock").touch()
+    (locked / ".manifest.json-x").touch()
+    (kept / "labels.parquet").touch()
+    for folder in (empty, locked, kept, run.folder):
+        os.utime(folder, (0, 0))
+    assert prune_runs(settings, 1) == []
+    assert set(settings.runs.iterdir()) == {young, kept, run.folder}
+
+
 def test_a_run_that_another_process_has_pruned_is_left_to_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

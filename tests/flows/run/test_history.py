@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from flows.pipeline import RunResult, Stage, run_pipeline, run_stage
-from flows.run import Run, complete_runs, open_run, prune_runs, trend
+from flows.run import Run, complete_runs, ledger_heads, open_run, prune_runs, trend
 from flows.settings import EngineSettings, Settings, SettingsError
 from flows.settings.settings import load_settings
 from flows.spending import open_state, read_statements
@@ -318,6 +318,9 @@ def test_a_damaged_or_strange_folder_among_the_runs_is_passed_over(tmp_path: Pat
     runs = campaign.settings.runs
     for name in ("20990101T000000Z-small", "20990101T000000Z-small-copy", "x-small"):
         (runs / name).mkdir()
+        (runs / name / "manifest.json").write_text('{"ledger": {"n_rows": 1, "seal": "x"}}')
+    heads = ledger_heads(campaign.settings)
+    assert set(heads.values()) <= {result.folder.name}
     (found,) = complete_runs(campaign.settings)
     assert found.folder == result.folder
     assert trend(found)["runs"] == trend_of(result)

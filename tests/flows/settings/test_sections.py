@@ -14,6 +14,10 @@ BUDGET = "[privacy]\nepsilon = 4.0\n"
 TASKS = 'tasks = ["tasks.csv"]\n'
 GOLD = 'gold = "gold.csv"\n'
 LEARNS = MINIMAL + TASKS + BUDGET + "[model]\nnorm_bound = 1.0\n"
+DESCENDS = (
+    MINIMAL + TASKS + BUDGET + "delta = 1e-6\n"
+    '[model]\nnorm_bound = 1.0\nmethod = "noisy_descent"\ndelta_train = 1e-6\n'
+)
 
 
 def load(folder: Path, text: str) -> None:
@@ -112,6 +116,11 @@ def load(folder: Path, text: str) -> None:
             LEARNS + "regularization = [true, 0.5]\n",
             LEARNS + "regularization = [1.0, 0.5]\n",
             "model.regularization: input should not be true or false, got [True, 0.5]",
+        ),
+        (
+            DESCENDS + "regularization = [0.1]\n",
+            DESCENDS,
+            'model: regularization must be left out with method = "noisy_descent"',
         ),
         (
             MINIMAL + TASKS + '[topics]\ntext = "words"\nlevels = [true]\n',

@@ -151,12 +151,13 @@ def test_a_budget_is_raised_and_nothing_else(tmp_path: Path, epsilon: float) -> 
     assert found["budget"]["epsilon"] == 1.0
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 0.7, 1.1])
+@pytest.mark.parametrize("epsilon", [0.1, 0.7, 1.1, 1.23456781234567])
 def test_a_budgets_own_number_is_no_raise_of_it(tmp_path: Path, epsilon: float) -> None:
-    """0.1 is a double above one tenth, which is what the ledger reads."""
+    """0.1 is a double above one tenth, which is what the ledger reads; the refusal rounds neither number."""
     with open_state(tmp_path) as ledger:
         ledger.open_budget("toy", unit=Unit.CONSENSUS_LABEL, epsilon=epsilon, delta=0.0, n=4)
-        with pytest.raises(LedgerError, match="must be finite, and above the budget"):
+        told = f"above the budget of 'toy', which is epsilon {epsilon}, got {epsilon}$"
+        with pytest.raises(LedgerError, match=told):
             read_statements(tmp_path, dataset="toy", raise_to=epsilon)
         assert len(ledger.statement("toy").budgets) == 1
     (found,) = read_statements(tmp_path, dataset="toy", raise_to=math.nextafter(epsilon, 2.0))

@@ -35,6 +35,11 @@ def test_no_other_division_of_the_price_leaves_a_shrunk_share_less_noise() -> No
     assert all(noise(counts) <= noise(other / 100) for other in range(1, 100))
 
 
+def test_a_group_without_gold_is_never_corrected_by_itself_however_little_the_noise() -> None:
+    assert LatticeCorrection(300.0).law(4).variance == 0.0
+    assert gold_needed(LatticeCorrection(300.0), 4) == 1
+
+
 def test_without_a_price_the_sample_alone_counts() -> None:
     found = propose_gold(0.1, **ASKED)  # type: ignore[arg-type]
     assert found.n_gold == gold_for_width(0.1, **ASKED).n_gold  # type: ignore[arg-type]

@@ -22,7 +22,7 @@ from flows.cli import app
 from flows.files import OutputError
 from flows.pipeline import run_pipeline
 from flows.proposal import CampaignTables, write_settings
-from flows.run import PARTIAL, Crowd
+from flows.run import PARTIAL, Crowd, Run, open_run
 from flows.settings import ReportSettings, SettingsError, input_settings, load_settings
 from flows.spending import read_statements
 from flows.stages.reading import gold_apart, models_apart, refuse_other_features
@@ -217,6 +217,23 @@ def test_a_table_that_changes_while_it_is_read_is_refused(
     ):
         run_pipeline(load_settings(settings))
     assert not list((tmp_path / "runs").rglob("crowd.npz"))
+
+
+def test_a_file_replaced_as_its_run_begins_is_no_part_of_that_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run had the identity of the former file: that one, put back, was "nothing new"."""
+    settings, labels = write_small_campaign(tmp_path), tmp_path / "labels.csv"
+
+    def begin(*given: Any, **named: Any) -> Run:
+        run = open_run(*given, **named)
+        labels.write_text("".join(labels.read_text().splitlines(keepends=True)[:-5]))
+        return run
+
+    monkeypatch.setattr("flows.pipeline.open_run", begin)
+    with pytest.raises(TableError, match="changed since the run began; run again when it is whole"):
+        run_pipeline(load_settings(settings))
+    assert list((tmp_path / "runs").iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,20 @@ def test_a_polars_frame_goes_in_and_comes_out() -> None:
     assert ResultTable(table).to_polars().to_dict(as_series=False) == WANTED
 
 
+@pytest.mark.parametrize("of", [pd.DataFrame, dict, pa.table], ids=["pandas", "columns", "Arrow"])
+def test_periods_and_intervals_of_pandas_are_named_by_their_texts(of: Any) -> None:
+    """A month was the number of months since 1970, and a missing one too."""
+    months = pd.Series(pd.PeriodIndex(["2026-01", None, "2026-02"], freq="M"))
+    given = {"who": months, "task": pd.IntervalIndex.from_breaks(range(4))}
+    given["label"] = months.astype("category")
+    frame = pd.DataFrame(given)
+    assert plain_table(frame_table(of(frame), NAMES, what="labels")).to_pydict() == {
+        "worker": ["2026-01", None, "2026-02"],
+        "task": ["(0, 1]", "(1, 2]", "(2, 3]"],
+        "label": ["2026-01", None, "2026-02"],
+    }
+
+
 def test_nothing_and_no_number_are_missing_values() -> None:
     frame = pd.DataFrame({"who": ["ann", None], "task": [7.0, np.nan], "label": ["cat", "dog"]})
     table = plain_table(frame_table(frame, NAMES, what="labels"))

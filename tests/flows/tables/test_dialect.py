@@ -66,6 +66,15 @@ def test_a_file_is_read_as_it_is_written_and_the_guess_is_said(tmp_path: Path, n
     assert bool(table.read_as) == bool(said)
 
 
+@pytest.mark.parametrize("end", ["", " "])
+def test_a_header_that_looks_like_a_comment_is_said(tmp_path: Path, end: str) -> None:
+    """The first row was listed as the columns that the file has, without a word of the line above it."""
+    path = write(tmp_path / "labels.csv", f"#{end}worker,task,label\nann,t1,a\nben,t1,b\n")
+    told = r"\(it has ann, t1, a, the first line left out: a header must not begin with #, as comments do\);"
+    with pytest.raises(TableError, match=told):
+        open_table(path, NEEDED)
+
+
 @pytest.mark.parametrize("end", ["\n", "\n\n", "\v", "\f", "\x1c", "\x85", "\u2028"])
 def test_a_header_whose_cells_hold_line_ends_costs_no_row(tmp_path: Path, end: str) -> None:
     for above in ("", "# by hand\n"):

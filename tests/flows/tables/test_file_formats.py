@@ -151,12 +151,31 @@ def test_a_sheet_is_named_or_the_first_with_cells(tmp_path: Path) -> None:
     with pytest.raises(TableError, match=r"book.xlsx must have the columns worker, task, label"):
         open_table(path, NEEDED)
     table = open_table(path, NEEDED, Reading(sheet="crowd"))
-    assert table.read_as == "its sheet 'crowd' of 2 (--sheet)"
+    assert table.read_as == "from its sheet 'crowd' of 2"
     assert table.query("SELECT count(*) FROM t") == [(4,)]
     with pytest.raises(
-        TableError, match=r"no sheet 'x'; --sheet must be one of \['notes', 'crowd'\]"
+        TableError,
+        match=r"no sheet 'x'; --sheet, or sheet under \[input\], must be one of 'notes', 'crowd'$",
     ):
         open_table(path, NEEDED, Reading(sheet="x"))
+    write_workbook(path, {"notes": [], "crowd": [list(NEEDED), *map(list, ROWS)]})
+    with pytest.raises(
+        TableError,
+        match=r"'notes' is empty; fill it, or name another .* in --sheet or sheet under \[input\]$",
+    ):
+        open_table(path, NEEDED, Reading(sheet="notes"))
+
+
+def test_blank_rows_of_a_sheet_are_said_as_no_row_number_counts_them(tmp_path: Path) -> None:
+    """Those behind the last row with cells shift no row."""
+    path, blank = tmp_path / "book.xlsx", [""] * len(NEEDED)
+    table, head = [list(one) for one in ROWS], list(NEEDED)
+    write_workbook(path, {"crowd": [head, table[0], blank, blank, *table[1:], blank]})
+    found = open_table(path, NEEDED)
+    assert found.read_as == "without 2 blank rows, which no row number counts"
+    assert found.query("SELECT count(*) FROM t") == [(4,)]
+    write_workbook(path, {"crowd": [head, *table, blank]})
+    assert open_table(path, NEEDED).read_as == ""
 
 
 def test_what_is_no_workbook_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

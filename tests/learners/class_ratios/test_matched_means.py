@@ -1,14 +1,18 @@
+import math
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from learners import ClassRatioEstimator, learn_ratios
 from learners.class_ratios.bags import LabelledBags
 from learners.class_ratios.kernels import fit_features
 from learners.class_ratios.matched_means import BagMean, MatchedMeans, MixtureFit, covariances_of
+from learners.class_ratios.mean_matching import normal_nodes, range_of_draws
 from learners.class_ratios.model import FIT_LEVEL
 
 SWAP = np.array(
@@ -139,6 +143,39 @@ def test_sums_of_ratios_have_the_ends_of_the_classes_at_a_split_level():
     each = means.interval(bag, 0.95)
     np.testing.assert_allclose(sums[0], each[0], atol=1e-12)
     np.testing.assert_allclose(sums[1], 1 - each[2][::-1], atol=1e-9)
+
+
+def test_levels_beyond_the_draws_go_on_widening(rng):
+    """Oracle: the quantiles of the normal law that is drawn; from 1,024 draws all of these were alike."""
+    nodes, share = normal_nodes(2), np.array([0.5, 0.4])
+    drawn = share + 0.02 * nodes
+    widths = []
+    for level in (0.9, 0.998, 0.999, 0.9999, 1 - 1e-9, math.nextafter(1.0, 0.0)):
+        ends = range_of_draws(drawn, share, level)
+        far = 0.02 * stats.norm.isf((1 - level) / 2)
+        np.testing.assert_allclose(ends, np.column_stack([share - far, share + far]), rtol=0.03)
+        widths.append(np.diff(ends).sum())
+    assert widths == sorted(set(widths))
+    assert np.isfinite(range_of_draws(drawn, share, 1.0)).all()  # of sums, whose level is rounded
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_an_interval_of_a_level_beyond_the_draws_is_wider(n_classes):
+    rng = np.random.default_rng(3)
+    centre = 3.0 * np.eye(n_classes, 10)
+    counts = rng.multinomial(300, rng.dirichlet(np.ones(n_classes), size=6))
+    bags = LabelledBags.of([of_classes(rng, centre, count) for count in counts], counts / 300)
+    mean = np.array([bag.mean(axis=0) for bag in bags.points])
+    own = np.array([np.square(bag).sum(axis=1).mean() for bag in bags.points])
+    products = [bag @ mean.T for bag in bags.points]
+    means = MatchedMeans.of(bags, mean @ mean.T, own, covariances_of(products))
+    bag = means.bag_mean(of_classes(rng, centre, [200] * n_classes) @ mean.T)
+    levels = (0.99, 0.998, 0.9995, 0.99999, math.nextafter(1.0, 0.0))
+    found = [means.intervals(bag, level) for level in levels]
+    for narrow, wide in pairwise(found):
+        for one, other in zip(narrow, wide, strict=True):
+            assert (other[:, 0] < one[:, 0]).all()
+            assert (other[:, 1] > one[:, 1]).all()
 
 
 @pytest.mark.long

@@ -37,6 +37,16 @@ def test_prediction_strength_is_measured_where_it_is_asked_for(rng):
     assert np.isnan([one.strength for one in other.table]).all()
 
 
+@pytest.mark.parametrize("n", range(4, 8))
+def test_single_points_are_no_strong_clusters(n, rng):
+    """Clusters of a point each had no pair that another half could part: two or three were always found."""
+    for seed in range(5):
+        x = np.random.default_rng(seed).normal(size=(n, 2))
+        found = cluster_number(x, method="prediction_strength", rng=rng)
+        assert found.n_clusters == 1
+        assert max(one.strength for one in found.table[1:]) <= 0.5
+
+
 @pytest.mark.parametrize("method", ["gap", "slope", "prediction_strength"])
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_there_are_no_more_clusters_than_points_that_differ(method, k, rng):

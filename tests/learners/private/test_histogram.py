@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from learners.private.histogram import bin_counts, density_of
+from learners.private.histogram import MAX_BINS, bin_counts, check_bins, density_of
 from learners.private.paying_estimators import PrivateHistogram
 from privacy.accounting import exact
 from privacy.audit import audit_mechanism
@@ -35,6 +35,15 @@ def estimator(ledger, **knobs):
 
 def spent(ledger):
     return ledger.statement("toy").spent.epsilon
+
+
+def test_a_draw_has_a_million_bins_at_most(ledger, rows):
+    check_bins(MAX_BINS, 0.0, 1.0)
+    with pytest.raises(ValueError, match=f"at most {MAX_BINS}, got n_bins={MAX_BINS + 1}"):
+        check_bins(MAX_BINS + 1, 0.0, 1.0)
+    with pytest.raises(ValueError, match=f"at most {MAX_BINS}"):
+        estimator(ledger, n_bins=MAX_BINS + 1).fit(rows)
+    assert spent(ledger) == 0
 
 
 def test_the_density_is_not_negative_and_integrates_to_one(ledger, rows):

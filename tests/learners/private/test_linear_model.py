@@ -199,6 +199,25 @@ def test_rows_that_cannot_be_trained_on_are_refused(x, y):
         fit_linear(x, y, regularization=0.1, norm_bound=1.0, n_classes=2)
 
 
+@pytest.mark.refusal
+def test_rows_of_several_lengths_are_refused_in_a_sentence():
+    ragged, knobs = [[1.0, 2.0], [3.0]], {"regularization": 0.1, "norm_bound": 1.0, "n_classes": 2}
+    model = LinearModel(np.zeros((1, 2)), norm_bound=1.0)
+    for refused in (
+        lambda: fit_linear(ragged, [0, 1], **knobs),
+        lambda: model.predict(ragged),
+        lambda: model.decision(ragged),
+    ):
+        with pytest.raises(
+            ValueError, match=r"^x must be numbers, .* got rows of several lengths$"
+        ):
+            refused()
+    with pytest.raises(ValueError, match="y must be numbers, as many in each row"):
+        fit_linear([[1.0], [2.0]], [[0], [1, 1]], **knobs)
+    with pytest.raises(ValueError, match="coef must be numbers, as many in each row"):
+        LinearModel(ragged, norm_bound=1.0)
+
+
 def test_signs_are_the_matrix_that_they_stand_for(rng):
     for n_classes in (2, 3):
         y, weight = rng.integers(n_classes, size=9), rng.uniform(size=9)

@@ -1,3 +1,4 @@
+import tracemalloc
 from itertools import pairwise
 
 import numpy as np
@@ -5,7 +6,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from learners.search.covers import FeatureCover, HyperplaneCover
-from learners.search.predictive_index import PredictiveIndex, _first_of_each
+from learners.search.predictive_index import PredictiveIndex, _Dense, _first_of_each
 
 
 @pytest.mark.refusal  # some of the checks pass sparse rows or parameters of any type
@@ -158,6 +159,17 @@ def test_objects_as_queries_earn_themselves_nothing_unless_asked_to(rng):
         for index in (own, others)
     ]
     assert hits[0] > hits[1]
+
+
+def test_lists_of_means_are_made_without_further_tables_of_cells_by_objects(rng):
+    earned = _Dense(200, 3_000)
+    for cell in range(200):
+        earned.add(np.array([cell]), np.arange(3_000), rng.normal(size=3_000))
+    tracemalloc.start()
+    earned.lists(np.ones(200, int), 10)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < earned.n_scores.nbytes / 2
 
 
 def test_a_mean_leaves_out_the_object_that_asked():

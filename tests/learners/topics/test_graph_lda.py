@@ -192,6 +192,21 @@ def test_growth_goes_on_with_the_priors_that_were_sampled(animals):
     assert model._chain.law.eta == sampled
 
 
+@pytest.mark.parametrize(
+    ("name", "changed"),
+    [("level_sizes", (1, 9)), ("feasible", "lower"), ("alpha", 3.0), ("beta", 2.0), ("eta", 0.5)],
+)
+def test_growth_refuses_slots_and_priors_other_than_the_fits(animals, name, changed):
+    model = fitted(animals, optimize=("eta",))
+    before, kept = model.paths_, getattr(model, name)
+    with pytest.raises(ValueError, match=f"{name} must stay .*, or fit all documents anew, got"):
+        model.set_params(**{name: changed}).partial_fit(animals[0][:2])
+    assert model.paths_ == before
+    model.set_params(**{name: kept}, n_iter=20, sticks="closed").partial_fit(animals[0][:2])
+    assert model._chain.law.closed
+    assert len(model.set_params(**{name: changed}).fit(*animals[:2]).paths_) == 60
+
+
 def test_a_given_graph_names_slots_of_every_level(animals):
     X, y, _ = animals
     graph = nx.DiGraph([("pet", "furry"), ("pet", "loud"), ("furry", "cat"), ("loud", "dog")])

@@ -195,6 +195,23 @@ def test_refusals_come_from_public_things():
             NoisyMax(1.0).event(query)
 
 
+@pytest.mark.parametrize("score", [math.nan, math.inf, -math.inf, 1e300])
+def test_real_scores_are_refused_before_payment_whatever_they_are(score):
+    query = Query("toy", "scores", np.array([0.5, score]), Unit.ROW, n=2, l1=2.0)
+    with pytest.raises(
+        ValueError, match=r"got float64 of shape \(2,\); round real scores to a public grid"
+    ) as refused:
+        NoisyMax(1.0).event(query)
+    assert str(score) not in str(refused.value)
+
+
+def test_whole_scores_need_no_bound():
+    far = np.iinfo(np.int64)
+    for scores in ((far.max, far.min), (far.max, far.max - 1, far.min)):
+        assert NoisyMax(1e-9).draw(scores_query(scores), SystemNoise()) < len(scores)
+        assert law(NoisyMax(1.0), scores).sum() == pytest.approx(1.0)
+
+
 def test_the_probabilities_of_ten_thousand_scores_are_found_at_once():
     """One rule of as many nodes took minutes and a gigabyte."""
     scores = np.repeat([5, 0], [10_000, 1])

@@ -17,10 +17,9 @@ from quality import (
     regular_assignment,
     simulate_crowd,
 )
+from quality.aggregation.consensus import CHEAP, NEARLY_EMPTY
 from quality.choice.automatic import (
     CANDIDATES,
-    CHEAP,
-    NEARLY_EMPTY,
     OF_CLASSES,
     InPasses,
     auto,

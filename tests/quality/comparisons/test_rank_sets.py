@@ -36,6 +36,24 @@ def test_a_higher_level_never_narrows_one() -> None:
     assert (high.worst >= low.worst).all()
 
 
+def test_the_threshold_is_the_quantile_of_all_differences_of_all_items() -> None:
+    """Oracle: each draw's table of differences, whole; 130 draws are three blocks."""
+    mixed = np.random.default_rng(4).normal(size=(12, 12))
+    covariance = mixed @ mixed.T
+    found = rank_intervals(
+        np.zeros(12), covariance, level=0.9, n_draws=130, rng=np.random.default_rng(5)
+    )
+    root, basis = np.linalg.eigh(covariance)
+    rng, drawn = np.random.default_rng(5), []
+    for some in (64, 64, 2):
+        drawn += list(rng.standard_normal((some, 12)) @ (basis * np.sqrt(root)).T)
+    variance = np.diagonal(covariance)
+    error = np.sqrt(variance[:, None] + variance - 2 * covariance)
+    np.fill_diagonal(error, np.inf)
+    largest = [np.max(np.abs(one[:, None] - one) / error) for one in drawn]
+    assert found.threshold == pytest.approx(np.quantile(largest, 0.9), rel=1e-12)
+
+
 def test_items_that_are_known_exactly_alike_are_not_told_apart() -> None:
     found = rank_intervals(np.zeros(3), np.zeros((3, 3)), rng=np.random.default_rng(0))
     assert found.best.tolist() == [1, 1, 1]

@@ -83,6 +83,32 @@ def test_the_best_of_a_few_workers_are_no_clique(
     assert np.mean(copied) >= 0.6
 
 
+@pytest.mark.parametrize(
+    ("n_workers", "n_tasks", "overlap", "n_classes"),
+    [(6, 300, 0, 5), (8, 500, 0, 3), (20, 1000, 5, 5), (30, 2000, 6, 4)],
+)
+def test_lenient_and_strict_graders_are_hardly_ever_a_group(
+    n_workers: int, n_tasks: int, overlap: int, n_classes: int
+) -> None:
+    """Those of one kind agree on wrong grades; without the last step half of these crowds have a group."""
+    crowd = "lenient or strict", n_workers, n_tasks, overlap, n_classes
+    held = [
+        (dependent_groups(odd_crowd(*crowd, 0, seed).labels).group >= 0).any()
+        for seed in range(100, 108)
+    ]
+    assert sum(held) <= 1
+
+
+def test_experts_among_workers_who_hardly_know_are_no_group() -> None:
+    """Of the busiest workers of web up to nine experts were a group, which cost ten points."""
+    labels, _ = read_set(DATA / "web")
+    busiest = np.argsort(-np.bincount(labels.worker), kind="stable")[: labels.n_workers // 3]
+    for seed in (0, 3, 7, 9, 16):
+        keep = np.isin(np.arange(labels.n_workers), busiest)
+        keep &= np.random.default_rng(seed).random(labels.n_workers) < 0.8
+        assert len(dependent_groups(labels.keep_workers(keep)).sizes) == 0
+
+
 @pytest.mark.parametrize("kind", ["sybils", "part_time", "better_models"])
 def test_weighed_consensus_is_as_good_as_without_the_clique(kind: str) -> None:
     labels, truth, planted = crowd_of(kind, seed=1)

@@ -78,7 +78,7 @@ def test_a_class_that_holds_the_separator_is_refused(tmp_path: Path) -> None:
     assert told.exit_code == 2
     assert "a class must not hold '|'" in told.output
     other = invoke(str(path), "--classes", "x,z").output
-    assert "row 1: a label is not one of the classes" in " ".join(other.split())
+    assert "row 1: a label is not one of the classes 'x', 'z': add it" in " ".join(other.split())
 
 
 def test_labels_are_written_joined_and_probabilities_a_row_each(

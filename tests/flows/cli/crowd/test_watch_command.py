@@ -95,9 +95,11 @@ def test_json_has_the_alarms_of_every_block_of_a_long_file(
     assert seen[0] == seen[1]
 
 
-def test_quiet_prints_nothing_and_the_state_goes_on(labels: Path, tmp_path: Path) -> None:
+def test_quiet_prints_nothing_but_json_and_the_state_goes_on(labels: Path, tmp_path: Path) -> None:
     state = tmp_path / "state.npz"
     assert run(labels, "--once", "--quiet", "--state", state) == (0, "", "")
+    code, out, _ = run(labels, "--once", "--quiet", "--json")
+    assert (code, json.loads(out)["labels"]) == (0, 160)
     with labels.open("a") as file:
         file.write("w9,t0,a\n")
     _, out, _ = run(labels, "--once", "--state", state)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -164,12 +165,8 @@ def test_no_distinguisher_of_two_thousand_pairs_beats_the_price(unit: Unit) -> N
     assert not found.refuted
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_to_every_process_of_an_audit_ends_it_and_leaves_nothing(
-    tmp_path: Path, ctrl_c: None, number: signal.Signals
-) -> None:
-    """Ctrl-C waited for what was begun; SIGTERM left a traceback, and campaigns in memory."""
-    memory = tmp_path / "memory"
+def begun_audit(folder: Path, memory: Path) -> subprocess.Popen[str]:
+    """Begin an audit in a session of its own, which publishes in `memory`; return once it does."""
     memory.mkdir()
     script = (
         "import sys\nfrom pathlib import Path\nfrom flows.cli.root import main\n"
@@ -178,22 +175,43 @@ def test_a_signal_to_every_process_of_an_audit_ends_it_and_leaves_nothing(
         "    folder_audit.SHARED_MEMORY = Path(sys.argv.pop())\n"
         "    import flows.cli\n    folder_audit.os.cpu_count = lambda: 2\n    main()\n"
     )
-    (tmp_path / "audit.py").write_text(script)
+    (folder / "audit.py").write_text(script)
     asked = ["audit", "public_folder", "--draws", "500", str(memory)]
     audit = subprocess.Popen(
-        [sys.executable, tmp_path / "audit.py", *asked],
+        [sys.executable, folder / "audit.py", *asked],
         env=os.environ | {"PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE, start_new_session=True,
         text=True,
     )  # fmt: skip
     while not [*memory.glob("*/*/runs/*/manifest.json")]:
         assert audit.poll() is None
         time.sleep(0.05)
+    return audit
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_every_process_of_an_audit_ends_it_and_leaves_nothing(
+    tmp_path: Path, ctrl_c: None, number: signal.Signals
+) -> None:
+    """Ctrl-C waited for what was begun; SIGTERM left a traceback, and campaigns in memory."""
+    memory = tmp_path / "memory"
+    audit = begun_audit(tmp_path, memory)
     os.killpg(audit.pid, number)
     _, told = audit.communicate(timeout=60)
     assert audit.returncode == 128 + number
     assert "Traceback" not in told
     assert "stopped" in told
     assert list(memory.iterdir()) == []
+
+
+def test_an_audit_that_is_killed_leaves_no_process_at_work(tmp_path: Path) -> None:
+    """They went on to the end of their share, and then waited for ever; each holds the pipe open."""
+    audit = begun_audit(tmp_path, tmp_path / "memory")
+    try:
+        audit.kill()
+        audit.communicate(timeout=20)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(audit.pid, signal.SIGKILL)
 
 
 def ended_from_outside(*_: object) -> None:

@@ -53,6 +53,7 @@ def test_groups_too_small_to_be_corrected_one_by_one_are_told(tmp_path: Path) ->
     assert "groups are corrected one by one from" in plan(
         settings, "--width", "0.2", "--price", "8"
     )
+    assert "one by one from 1 gold task in each on" in plan(settings, "--price", "300")
     told = plan(settings, "--width", "0.5", "--price", "0.3")
     found = json.loads(plan(settings, "--width", "0.5", "--price", "0.3", "--json"))
     assert found["n_each"] > 360
@@ -103,6 +104,14 @@ def test_tables_are_read_and_written_as_elsewhere(tmp_path: Path) -> None:
     assert (done.exit_code, "tuesday.csv, row 1, column task" in done.stderr) == (2, True)
     done = CliRunner().invoke(app, ["plan", "gold", str(settings), "--output", "tasks.xlsx"])
     assert (done.exit_code, "must end in .csv, .tsv" in done.stderr) == (2, True)
+
+
+def test_a_column_that_another_table_of_the_campaign_has_is_no_mistake(tmp_path: Path) -> None:
+    settings, gold = write_small_campaign(tmp_path), tmp_path / "gold.csv"
+    gold.write_text(gold.read_text().replace("label", "truth", 1))
+    text = settings.read_text().replace("[input]\n", '[input]\ncolumns = ["label=truth"]\n')
+    settings.write_text(text)
+    assert "of 360 tasks" in plan(str(settings))
 
 
 def test_a_campaign_without_declared_classes_is_refused(tmp_path: Path) -> None:

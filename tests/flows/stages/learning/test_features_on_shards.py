@@ -37,10 +37,16 @@ STANDARDIZED = ('gold = "gold.csv"', 'gold = "gold.csv"\nstandardize = true')
 DELTA = ("epsilon = 20.0", "epsilon = 20.0\ndelta = 1e-4")
 COMPONENTS = "[model]\ncomponents = 2\nepsilon_components = 2.0\ndelta_components = 1e-5"
 DESCENT = 'method = "noisy_descent"\ndelta_train = 1e-5'
+STRENGTHS = ("regularization = [0.01, 0.1]\n", "")
 CHANGES = {
     "standardized": [STANDARDIZED],
     "components": [DELTA, ("[model]", COMPONENTS)],
-    "components and descent": [STANDARDIZED, DELTA, ("[model]", f"{COMPONENTS}\n{DESCENT}")],
+    "components and descent": [
+        STANDARDIZED,
+        DELTA,
+        STRENGTHS,
+        ("[model]", f"{COMPONENTS}\n{DESCENT}"),
+    ],
 }
 
 

@@ -73,7 +73,10 @@ def test_noisy_descent_trains_for_a_delta_that_every_page_states(
     path = write_small_campaign(tmp_path)
     text = path.read_text().replace("epsilon = 20.0", "epsilon = 20.0\ndelta = 1e-4")
     train = f'method = "{method}"\ndelta_train = 1e-5\nepsilon_train = 6.0'
-    path.write_text(text.replace("epsilon_train = 6.0", train))
+    text = text.replace("epsilon_train = 6.0", train)
+    if method == "noisy_descent":
+        text = text.replace("regularization = [0.01, 0.1]\n", "")
+    path.write_text(text)
     settings = load_settings(path)
     folder = run_pipeline(settings).folder
     model = json.loads((folder / "model.json").read_text())
@@ -132,14 +135,16 @@ def test_without_a_delta_training_is_pure_whatever_the_features(tmp_path: Path) 
 )
 def test_a_delta_that_is_not_there_is_refused(tmp_path: Path, given: str, sentence: str) -> None:
     path = write_small_campaign(tmp_path)
-    path.write_text(path.read_text().replace("[model]", f"[model]\n{given}"))
+    text = path.read_text().replace("regularization = [0.01, 0.1]\n", "")
+    path.write_text(text.replace("[model]", f"[model]\n{given}"))
     with pytest.raises(SettingsError, match=sentence):
         load_settings(path)
 
 
 def test_noisy_descent_can_be_asked_for_in_a_year_whose_budget_has_a_delta(tmp_path: Path) -> None:
     path = year_campaign(tmp_path)
-    path.write_text(path.read_text().replace("[model]", '[model]\nmethod = "noisy_descent"'))
+    text = path.read_text().replace("regularization = [0.01, 0.1]\n", "")
+    path.write_text(text.replace("[model]", '[model]\nmethod = "noisy_descent"'))
     model = load_settings(path).model
     assert model is not None
     assert model.method == "noisy_descent"
@@ -237,7 +242,8 @@ def test_components_that_cannot_be_paid_for_are_refused(
     tmp_path: Path, given: str, sentence: str
 ) -> None:
     path = write_small_campaign(tmp_path)
-    path.write_text(path.read_text().replace("[model]", f"[model]\n{given}"))
+    text = path.read_text().replace("regularization = [0.01, 0.1]\n", "")
+    path.write_text(text.replace("[model]", f"[model]\n{given}"))
     with pytest.raises(SettingsError, match=sentence):
         load_settings(path)
 

@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from learners.genesis import COMPARTMENT, PathError, ScriptError, Simulation, element_class, variant
+from learners.genesis import (
+    CLASSES,
+    COMPARTMENT,
+    PathError,
+    ScriptError,
+    Simulation,
+    element_class,
+    variant,
+)
 
 
 def drawn(block, dt):
@@ -106,6 +114,16 @@ def test_the_name_of_a_class_is_registered_once():
     ):
         element_class("compartment")(averaging.process)
     assert COMPARTMENT.name == "compartment"
+
+
+@pytest.mark.parametrize("name", ["honest", "worker"])
+def test_a_variant_replaces_no_built_in_persona_but_a_notebooks_own(name):
+    known, worker = CLASSES[name], CLASSES["worker"]
+    with pytest.raises(ValueError, match=f"class '{name}' must be new, got a name that learners"):
+        variant(name, worker, drift=0.0)
+    assert CLASSES[name] is known
+    variant("slow_worker", worker, t0=5.0)
+    assert variant("slow_worker", worker, t0=9.0) is CLASSES["slow_worker"]
 
 
 def test_results_do_not_depend_on_the_order_of_creation():
@@ -297,11 +315,17 @@ def test_rows_and_steps_are_whole_numbers():
     for n in (2.5, 0, np.nan, "5"):
         with pytest.raises(ValueError, match=r"n must be a whole number in \[1, "):
             sim.create("worker", "/w", n=n)
-    for n in (2.7, -1, np.inf):
+    for n in (2.7, -1, np.inf, "5", None):
         with pytest.raises(ValueError, match="n must be a whole number >= 0"):
             sim.step(n)
     with pytest.raises(ValueError, match="every 1 or more steps, got compartment=1.5"):
         sim.setclock(compartment=1.5)
+    with pytest.raises(ValueError, match="every 1 or more steps, got compartment='2'"):
+        sim.setclock(compartment="2")
+    with pytest.raises(ValueError, match="dt must be > 0 and finite, got dt='x'"):
+        sim.setclock("x")
+    with pytest.raises(ValueError, match="every must be >= 1 and whole, got every='2'"):
+        sim.graph("/", "x", every="2")
     with pytest.raises(ValueError, match="every must be >= 1 and whole, got every=1.5"):
         sim.graph("/", "x", every=1.5)
 
