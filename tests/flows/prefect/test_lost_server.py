@@ -32,6 +32,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, Path]:
 @pytest.fixture
 def api(place: tuple[int, Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
     """A server that is configured, also where Prefect is imported; call it to kill that."""
+    from prefect.settings import PREFECT_API_URL, temporary_settings  # before the URL is set
+
     port, home = place
     told, url = QUIET | {"PREFECT_HOME": str(home)}, f"http://127.0.0.1:{port}/api"
     for name, value in (told | {"PREFECT_API_URL": url}).items():
@@ -46,8 +48,6 @@ def api(place: tuple[int, Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[Ca
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-
-    from prefect.settings import PREFECT_API_URL, temporary_settings
 
     with temporary_settings({PREFECT_API_URL: url}):
         yield kill
