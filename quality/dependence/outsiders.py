@@ -32,7 +32,7 @@ from quality.aggregation import (
 )
 from quality.labels import Engine, LabelShard, Sums
 
-__all__ = ["MOST_GROUPS", "gains_one_by_one"]
+__all__ = ["gains_one_by_one"]
 
 CONSENSUS: tuple[Callable[..., EMFit], ...] = (one_coin_by_shards, hierarchical_by_shards)
 MOST_GROUPS = 8  # that are judged, those with most members: each takes two fits

@@ -141,13 +141,13 @@ def _lines(found: GoldProposal, width: float, n_tasks: int, n_known: int) -> lis
     ]
     if n_known:
         lines.append(f"{n_known:,} have it already; the others are drawn among the tasks without")
-    if found.correction_epsilon is not None and found.proportions_epsilon is not None:
+    if found.correction_epsilon and found.proportions_epsilon and found.n_each:  # it has a price
         lines += [
             f"[privacy] proportions_epsilon = {price_text(found.proportions_epsilon, left=True)}, "
             f"correction_epsilon = {price_text(found.correction_epsilon, left=True)} divide the price so "
             "that shares err least",
-            f"groups are corrected one by one from {counted(found.n_each or 1, 'gold task')} in each on"
-            if found.n_each is None or found.n_each <= n_tasks
+            f"groups are corrected one by one from {counted(found.n_each, 'gold task')} in each on"
+            if found.n_each <= n_tasks
             else f"groups are too small to be corrected one by one: that takes {found.n_each:,} gold tasks "
             f"in each, and there are {counted(n_tasks, 'task')} in all",
         ]
