@@ -33,6 +33,8 @@ from flows.tables import (
     ResultTable,
     TableError,
     arrow_table,
+    column_names,
+    find_files,
     frame_table,
     plain_table,
     typed_like,
@@ -170,20 +172,18 @@ def assess(
     with TemporaryDirectory(prefix="crowdassay-") as scratch:
         folder, types = Path(scratch), dict[str, pa.DataType]()  # of the labels' columns
         given: dict[str, Any] = {"gold_sampling": gold_sampling, "duplicates": duplicates}
+        renamed = set[str]()
         for role, frame, needed in (
             ("labels", labels, LABEL_COLUMNS),
             ("gold", gold, ("task", "label")),
             ("tasks", tasks, ("task",)),
         ):
-            if frame is not None:
+            if frame is not None or role == "labels":
                 names = {name: columns[name] for name in needed}
                 path = _on_disk(role, frame, names, folder, types)
+                renamed |= _renamed(path, names)
                 given[role] = (path,) if role == "tasks" else path
-        given["columns"] = [
-            f"{role}={name}"
-            for role, name in columns.items()
-            if isinstance(name, str) and name != role
-        ]
+        given["columns"] = [f"{role}={columns[role]}" for role in LABEL_COLUMNS if role in renamed]
         settings = run_settings(
             name="assessment", seed=seed, runs=folder / "runs", state=folder / "state",
             input=given, **sections,
@@ -216,12 +216,20 @@ def _on_disk(
     return path
 
 
+def _renamed(path: Path, names: Mapping[str, str]) -> set[str]:
+    """Return which of our columns a table's files have under the caller's names, where these are others."""
+    others = {ours: theirs for ours, theirs in names.items() if ours != theirs}
+    files = find_files(path) if others else ()
+    held = {name for file in files for name in column_names(file, ())}
+    return {ours for ours, theirs in others.items() if theirs in held}
+
+
 def _refuse_pairs(role: str, frame: Frame) -> None:
     """Raise TableError for a dict or a Series that has a label for each task, and no columns."""
     pairs = isinstance(frame, Mapping) and any(
         isinstance(column, str) or not hasattr(column, "__len__") for column in frame.values()
     )
-    if pairs or getattr(frame, "ndim", 2) == 1:
+    if pairs or len(getattr(frame, "shape", (0, 0))) == 1:
         names = "worker, task and label" if role == "labels" else "task and label"
         raise TableError(
             f"{role} must have columns, such as {names}, each with a value for every row; got a "

@@ -11,6 +11,7 @@ import os
 import secrets
 import shutil
 import struct
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FULL", "KEY", "LEDGER", "OutputError", "OutputFile", "encoding_by_mark", "file_digest", "forget_pages",
-    "map_texts", "open_text", "output_folder", "state_key", "sync_folder", "text_parts", "write_arrays",
-    "write_whole",
+    "map_texts", "name_advice", "open_text", "output_folder", "state_key", "sync_folder", "text_parts",
+    "write_arrays", "write_whole",
 ]  # fmt: skip
 
 MARKS = {  # the longer first: one of UTF-32 begins as one of UTF-16 does
@@ -394,6 +395,20 @@ def encoding_by_mark(start: bytes) -> str | None:
     ('utf-8-sig', None)
     """
     return next((name for mark, name in MARKS.items() if start.startswith(mark)), None)
+
+
+def name_advice(rename: str) -> str:
+    """Return what to do where a path is no UTF-8 text: rename it, unless this process reads all names so.
+
+    Examples
+    --------
+    >>> name_advice("rename it")
+    'rename it'
+    """
+    encoding = sys.getfilesystemencoding()
+    if encoding == "utf-8":
+        return rename
+    return f"this process reads names as {encoding}: set PYTHONUTF8=1, or LC_ALL=C.UTF-8"
 
 
 def sync_folder(folder: Path) -> None:

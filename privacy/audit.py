@@ -97,7 +97,8 @@ class AuditBound:
 
     `draws` is the number of releases of each data set, and `hits` counts those with a privacy loss of
     epsilon or more. `shares` are the bounds on the two probabilities: from below for the first, from above
-    for the other. `tried` is the number of distinguishers among which other draws chose the one counted.
+    for the other. `tried` is the number of distinguishers among which the one counted was chosen, by other
+    draws.
     """
 
     delta: float
@@ -225,8 +226,7 @@ def audit_losses(
     Parameters
     ----------
     first, second
-        log P(release) - log Q(release) for releases of the data set of P, and of that of Q; equal numbers
-        of both.
+        log P(release) - log Q(release) for releases drawn from P, and for as many drawn from Q.
     epsilon, level
         As for `audit_pair`, errors included.
 

@@ -1,7 +1,7 @@
 """Gold's correction of consensus labels: the statistic and the mechanism behind corrected shares.
 
-Over gold tasks, true class counts minus consensus class counts are the correction of class shares; it adds
-up to 0. The number of right labels is released with it, at no price of its own.
+Class shares are corrected by a difference: over gold tasks, true class counts minus consensus class counts,
+which add up to 0. The number of right labels is released with it, at no price of its own.
 
 >>> (query,) = gold_corrections(
 ...     np.array([0, 0, 1]), np.array([0, 1, 1]), np.array([0, 0, 0]), dataset="toy", n_classes=2,

@@ -1,4 +1,4 @@
-"""Class counts behind published proportions, noisy ones brought to the simplex, and points of compared items.
+"""Class counts behind published proportions, the projection of noisy ones, and points of compared items.
 
 >>> (query,) = class_counts(
 ...     np.array([0, 1, 1]), np.array([0, 0, 0]), dataset="toy", n_classes=2, n_groups=1,

@@ -433,7 +433,7 @@ def test_what_levels_are_worth_on_thinned_sets_is_as_the_page_of_its_command_has
 
 
 def test_how_far_the_pool_is_behind_the_vote_in_crowds_that_hardly_know_is_as_measured() -> None:
-    """In all crowds whose labels are a tenth or a fifth better than a guess: a point and a half, or four."""
+    """In all crowds whose labels are a tenth or a fifth better than a guess: a point and a half at most."""
     heads, *rows = pages_module().cells_of("weak_crowds.md")
     right = {(row[0], row[1], row[3]): float(row[heads.index("right")].split()[0]) for row in rows}
     behind = {
@@ -441,7 +441,6 @@ def test_how_far_the_pool_is_behind_the_vote_in_crowds_that_hardly_know_is_as_me
         for crowd in ("2 classes", "3 classes", "5 classes")
         for skill in ("0.1", "0.2")
     }
-    assert behind.pop(("3 classes", "0.1")) == pytest.approx(0.04, abs=0.005)
     assert max(behind.values()) <= 0.015
 
 

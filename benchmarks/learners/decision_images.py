@@ -172,7 +172,7 @@ def thresholds() -> Row:
         for scale in (1.7, 1.0):
             share = 0.5 + 0.48 * (1 - np.exp(-((levels / scale) ** 1.5)))
             counts = rng.binomial(200, share)
-            model = PsychometricFunction(n_boot=0).fit(levels, counts, np.full(8, 200))
+            model = PsychometricFunction().fit(levels, counts, np.full(8, 200))
             both.append(model.threshold())
         ratios.append(both[0] / both[1])
     seconds = (time.process_time() - start) / len(ratios) / 2

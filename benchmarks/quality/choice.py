@@ -5,8 +5,8 @@ python -m benchmarks.quality.choice
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 import numpy as np
@@ -14,9 +14,11 @@ import numpy as np
 from benchmarks.peers.crowdkit_labels import PEERS, Answer, ask_crowdkit
 from benchmarks.publish import publish
 from benchmarks.quality.crowd_sets import DATA, FAMILIES, read_set, right
+from benchmarks.quality.thinned import LARGE as WHOLE_ALONE
+from benchmarks.quality.thinned import MIN_GOLD, thinned
 from quality import CrowdLabels, auto, ebcc, glad, mmsr
 from quality.choice.automatic import CANDIDATES, ENOUGH, Candidate
-from quality.choice.held_out_labels import held_of_sizes, meanings, scored_folds
+from quality.choice.held_out_labels import folds, held_of_sizes, predict_held_out
 
 N_FOLDS = 10
 SECONDS = 20  # of CPU, of a fit of crowd-kit's on the largest sets
@@ -27,26 +29,29 @@ FURTHER: dict[str, Candidate] = {
 }
 # workers: too many for M-MSR's pairs, and for a table of subtypes of each, in seconds
 LARGE = 10_000
-READINGS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
-    "crowd's matrix": lambda crowd, even: crowd,
-    "right labels alone": lambda crowd, even: even,
-    "both": lambda crowd, even: (crowd + even) / 2,
-}
+READINGS = (
+    "worker's habit and knowledge",
+    "crowd's matrix",
+    "right labels alone",
+    "both of the crowd's",
+)
 WEIGHTS = ("pool", "best", "simplest within two errors")
-SHIPPED = ("both", "seven", "pool")
+SHIPPED = (READINGS[0], "seven", "pool")
 SINGLE = ("majority_vote", "dawid_skene", "hierarchical_dawid_skene", "mace")
 LIMIT = 1.0  # points that a rule may lie under the better of majority vote and Dawid–Skene
 Rule = tuple[str, str, str]
 NOTE = (
     "Per cent of gold tasks right, ties of ours in expectation; of a worker's repeated labels of a task"
     " the first is kept. No gold is used but to score. `auto, family left out`: the rule that was best "
-    "on the sets of all other families, of 18: a held-out label predicted by the crowd's confusion "
-    "matrix, by its share of right labels alone, or by both; the seven candidates of `auto`, or GLAD, "
-    "EBCC and M-MSR besides; their pool by weight, the best, or the simplest within two standard "
-    "errors. Best: fewest sets more than a point under the better of majority vote and Dawid–Skene, "
-    "then the highest mean. What the 18 differ in was itself thought of with these sets in view: sets "
-    "that nothing has seen decide. `auto`: the rule that is shipped. On mill, of 37,332 workers, EBCC "
-    "and M-MSR are no candidates. crowd-kit 1.4.2 by integer ids, 100 iterations where it takes a "
+    "on the sets of all other families and on seven parts of each (those of page `thinned`), of 24: a "
+    "held-out label predicted by its worker's habit and how often she knows the truth, by the crowd's "
+    "confusion matrix, by its share of right labels alone, or by both of the crowd's; the seven candidates "
+    "of `auto`, or GLAD, EBCC and M-MSR besides; their pool by weight, the best, or the simplest within "
+    "two standard errors. Best: fewest tables more than a point under the better of majority vote and "
+    "Dawid–Skene, then the highest mean. What the 24 differ in was itself thought of with these sets in "
+    "view: sets that nothing has seen decide. `auto`: the rule that is shipped; it alone also weighs "
+    "the vote more where nothing seems to be learned. On mill, of 37,332 workers, EBCC and M-MSR are no "
+    "candidates, and no parts are taken. crowd-kit 1.4.2 by integer ids, 100 iterations where it takes a "
     "number, one label a task; an error by its name. A rule's mean, and that of `auto` below it, are "
     "over the sets where the rule has a figure."
 )
@@ -54,12 +59,13 @@ NOTE = (
 
 @dataclass(frozen=True)
 class Found:
-    """One set: per cent right of each single rule, of each rule of choice, and crowd-kit's."""
+    """One table: per cent right of each single rule, of each rule of choice; of a whole set, crowd-kit's."""
 
     single: dict[str, float]
     chosen: dict[Rule, float]
-    peers: dict[str, Answer]
     gold: np.ndarray
+    peers: dict[str, Answer] = field(default_factory=dict)
+    parts: tuple[Found, ...] = ()
 
     @property
     def better(self) -> float:
@@ -71,7 +77,8 @@ def main() -> None:
     sets = {name: look_at(name) for family in FAMILIES for name in family}
     left_out: dict[str, tuple[Rule, float]] = {}
     for family in FAMILIES:
-        rule = settled([found for name, found in sets.items() if name not in family])
+        others = [found for name, found in sets.items() if name not in family]
+        rule = settled([table for found in others for table in (found, *found.parts)])
         left_out |= {name: (rule, sets[name].chosen[rule]) for name in family}
     columns: dict[str, dict[str, float | str]] = {
         "auto, family left out": {name: score for name, (_, score) in left_out.items()},
@@ -103,7 +110,7 @@ def main() -> None:
 
 
 def settled(others: Sequence[Found]) -> Rule:
-    """The best rule on some sets: few bad failures before a high mean."""
+    """The best rule on some tables: few bad failures before a high mean."""
 
     def worth(rule: Rule) -> tuple[int, float]:
         apart = [found.chosen[rule] - found.better for found in others]
@@ -113,8 +120,19 @@ def settled(others: Sequence[Found]) -> Rule:
 
 
 def look_at(name: str) -> Found:
-    """Fit every candidate to a set, and to its folds; score every rule."""
+    """Score every rule on a set, and on its parts."""
     labels, gold = read_set(DATA / name)
+    parts = () if name in WHOLE_ALONE else thinned(labels, gold, 0)
+    known = [part for part in parts if np.count_nonzero(part.gold >= 0) >= MIN_GOLD]
+    return replace(
+        look_at_table(labels, gold),
+        peers=ask_crowdkit(labels, SECONDS),
+        parts=tuple(look_at_table(part.labels, part.gold) for part in known),
+    )
+
+
+def look_at_table(labels: CrowdLabels, gold: np.ndarray) -> Found:
+    """Fit every candidate to a table, and to its folds; score every rule."""
     candidates = {**CANDIDATES, **FURTHER}
     if labels.n_workers > LARGE:
         candidates = {name: fit for name, fit in candidates.items() if name not in ("ebcc", "mmsr")}
@@ -128,7 +146,7 @@ def look_at(name: str) -> Found:
         chosen[reading, which, weigh] = right(np.asarray(pool), gold)
     chosen[SHIPPED] = right(auto(labels).posterior, gold)
     single = {one: right(posterior, gold) for one, posterior in posteriors.items()}
-    return Found(single, chosen, ask_crowdkit(labels, SECONDS), gold)
+    return Found(single, chosen, gold)
 
 
 def predicted(
@@ -137,19 +155,31 @@ def predicted(
     """By reading and candidate, the log-probability of each task's held-out labels."""
     nothing = np.zeros(labels.n_tasks)
     found = {reading: dict.fromkeys(candidates, nothing) for reading in READINGS}
-    fold = scored_folds(labels, N_FOLDS)
+    fold = folds(labels, N_FOLDS)
     for number in range(held_of_sizes(np.bincount(fold[fold >= 0]), ENOUGH)):
         out = fold == number
         rest, task = labels.keep_labels(~out), labels.task[out]
         for name, fit in candidates.items():
             posterior = fit(rest).posterior
-            both = meanings(labels, out, posterior)
-            for reading, read in READINGS.items():
-                held = np.log((posterior @ read(*both))[task, labels.label[out]])
-                found[reading][name] = found[reading][name] + np.bincount(
-                    task, held, labels.n_tasks
-                )
+            by_crowd = meanings(rest, posterior)
+            read = [predict_held_out(labels, out, posterior)]
+            read += [np.log((posterior @ one)[task, labels.label[out]]) for one in by_crowd]
+            for reading, held in zip(READINGS, read, strict=True):
+                sums = np.bincount(task, held, labels.n_tasks)
+                found[reading][name] = found[reading][name] + sums
     return found
+
+
+def meanings(rest: CrowdLabels, posterior: np.ndarray) -> tuple[np.ndarray, ...]:
+    """P(label | truth) of a crowd: its confusion matrix, its share of right labels alone, and their mean."""
+    n_classes = rest.n_classes
+    given = np.eye(n_classes)[rest.label]
+    counts = posterior[rest.task].T @ given + 1.0 / n_classes
+    share = np.trace(counts) / counts.sum()
+    even = np.full((n_classes, n_classes), (1.0 - share) / max(n_classes - 1, 1))
+    np.fill_diagonal(even, share)
+    matrix = counts / counts.sum(axis=1, keepdims=True)
+    return matrix, even, (matrix + even) / 2
 
 
 def weights(log_p: np.ndarray, weigh: str) -> np.ndarray:

@@ -28,7 +28,7 @@ from flows.spending import propose_key
 
 quieten()
 
-from httpx import TransportError
+from httpx import HTTPStatusError, TransportError
 from prefect import get_client
 from prefect.exceptions import ObjectNotFound
 from prefect.runner import Runner
@@ -52,6 +52,8 @@ NO_API = (
     "PREFECT_API_URL=http://127.0.0.1:4200/api"
 )
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # Ctrl-C, `kill`, the end of the terminal
+AWAY = "Prefect's API does not answer; runs that are due begin when it does"
+BACK = "Prefect's API answers again"
 CANCEL_SECONDS = 4.0  # in which runs end when serving ends; then they are killed
 YEAR_SECONDS = 366 * 86_400
 MOST_YEARS = 10  # of an interval: Prefect's dates and durations end
@@ -126,7 +128,8 @@ def serve_campaign(
     **Guarantees.** (1) Ctrl-C, SIGTERM or the end of the terminal pauses the schedule, cancels the runs
     that go on, and ends this process, in seconds; also where it is in the background and ignores SIGINT.
     (2) The lines are printed when the schedule is on and runs are started. (3) Prefect stores the
-    settings' path, never what is in the file.
+    settings' path, never what is in the file. (4) A server that is away for a while does not end this
+    process: one line tells that it is away, and one that it is back.
 
     Examples
     --------
@@ -138,13 +141,14 @@ def serve_campaign(
         deployment = _deployment(settings_path, settings, schedule, name)
         with get_client(sync_client=True) as client:
             _limit_ledger(client, settings)
+            _say_replaced(client, deployment, print_line)
         _propose_key(settings, schedule, print_line)
 
         def ready() -> None:
             print_line(f"serving {deployment.full_name}; Ctrl-C ends it and pauses its schedule")
             print_line(_how_to_request(deployment.full_name))
 
-        _serve_until_ended(_Serving(deployment, ready))
+        _serve_until_ended(_Serving(deployment, ready, print_line))
 
 
 def deploy_campaign(
@@ -190,6 +194,7 @@ def deploy_campaign(
         with get_client(sync_client=True) as client:
             _check_pool(client, pool)
             _limit_ledger(client, settings)
+            _say_replaced(client, deployment, print_line)
         deployment.apply(work_pool_name=pool)
     _propose_key(settings, schedule, print_line)
     print_line(
@@ -255,12 +260,19 @@ class _Serving(Runner):
     """Prefect's runner of one deployment, which says when it serves, and ends soon when it is asked to.
 
     Prefect's own handler of SIGTERM does not wait until schedules are paused; and a job in the
-    background ignores SIGINT, so that SIGTERM cannot be turned into Ctrl-C.
+    background ignores SIGINT, so that SIGTERM cannot be turned into Ctrl-C. Prefect's own loops print a
+    traceback and end serving when the server has not answered three times.
     """
 
-    def __init__(self, deployment: RunnerDeployment, ready: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        deployment: RunnerDeployment,
+        ready: Callable[[], None],
+        print_line: Callable[[str], None],
+    ) -> None:
         super().__init__(pause_on_shutdown=False)
-        self._deployment, self._ready = deployment, ready
+        self._deployment, self._ready, self._print_line = deployment, ready, print_line
+        self._away = False
         self._scheduled: UUID | None = None
         self._task: asyncio.Task[None] | None = None
         self._asked_to_end = False
@@ -276,6 +288,8 @@ class _Serving(Runner):
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
+        self._ask_on(self._scheduled_run_poller, "_get_and_submit_flow_runs")
+        self._ask_on(self._cancelling_observer, "_check_for_cancelled_flow_runs")
         self._task = asyncio.current_task()
         if self._asked_to_end:
             self._cancel()
@@ -287,6 +301,28 @@ class _Serving(Runner):
         await self._pause()
         await self._end_runs()
         await super().__aexit__(*exc_info)
+
+    def _ask_on(self, asker: Any, question: str) -> None:
+        """Let a loop of Prefect's ask again and again while the server is away, which is said once."""
+        ask = getattr(asker, question)
+
+        async def asked(*args: Any, **options: Any) -> None:
+            try:
+                await ask(*args, **options)
+            except (TransportError, HTTPStatusError) as error:
+                if isinstance(error, HTTPStatusError) and error.response.status_code < 500:
+                    raise
+                self._say_away(True)
+            else:
+                self._say_away(False)
+
+        setattr(asker, question, asked)
+
+    def _say_away(self, away: bool) -> None:
+        """Print whether the server is away, if that is new."""
+        if away != self._away:
+            self._away = away
+            self._print_line(AWAY if away else BACK)
 
     async def _end_runs(self) -> None:
         try:
@@ -365,6 +401,19 @@ def _api() -> str:
 def _limit_ledger(client: SyncPrefectClient, settings: Settings) -> None:
     """Limit the data set's ledger to one run at a time, as `prefect_step` describes."""
     client.upsert_global_concurrency_limit_by_name(ledger_limit(settings.name), 1)
+
+
+def _say_replaced(
+    client: SyncPrefectClient, deployment: RunnerDeployment, print_line: Callable[[str], None]
+) -> None:
+    """Print which other settings the deployment of this name has run, as it runs them no more."""
+    with suppress(ObjectNotFound):
+        former = client.read_deployment_by_name(deployment.full_name).parameters
+        path = former.get("settings_path")
+        if path not in (None, deployment.parameters["settings_path"]):
+            print_line(
+                f"{deployment.full_name} ran {path} and runs it no more; --name gives each its own deployment"
+            )
 
 
 def _check_pool_is_named(pool: str) -> None:

@@ -37,7 +37,6 @@ quieten()
 import httpx
 from prefect import Flow, State, get_client, tags
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
-from prefect.events.worker import EventsWorker
 from prefect.runtime import flow_run
 from prefect.settings import (
     PREFECT_API_URL,
@@ -58,6 +57,7 @@ from flows.prefect.task import (
     LastingFlow,
     Outcome,
     PlainFlow,
+    end_services,
     ended,
     failed,
     prefect_step,
@@ -296,8 +296,7 @@ def _run(request: _Request, print_where: Callable[[str | None], None]) -> RunRes
             if outcome.returned:
                 print_where(None)
         finally:
-            if not gone:
-                EventsWorker.drain_all(timeout=RECORD_SECONDS)
+            end_services(within=0.0 if gone else RECORD_SECONDS)
     return outcome.get()
 
 

@@ -26,6 +26,7 @@ from prefect import Flow, State, Task
 from prefect.cache_policies import NO_CACHE
 from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError
 from prefect.concurrency.sync import concurrency
+from prefect.events.worker import EventsWorker
 from prefect.exceptions import TerminationSignal
 from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 from prefect.states import Completed, Failed
@@ -34,8 +35,9 @@ if TYPE_CHECKING:
     from prefect.client.schemas.objects import TaskRun
 
 __all__ = [
-    "LOST", "UNCHANGED", "LastingFlow", "Outcome", "PlainFlow", "asking_once_if_gone", "ended", "failed",
-    "ledger_limit", "prefect_step", "raise_signal_behind", "server_answers", "with_or_without_server",
+    "LOST", "UNCHANGED", "LastingFlow", "Outcome", "PlainFlow", "asking_once_if_gone", "end_services",
+    "ended", "failed", "ledger_limit", "prefect_step", "raise_signal_behind", "server_answers",
+    "with_or_without_server",
 ]  # fmt: skip
 
 P = ParamSpec("P")
@@ -263,6 +265,7 @@ class LastingFlow(PlainFlow[P, T]):
             with call.settings:
                 return super().__call__(*args, **options)
         except httpx.TransportError as error:
+            end_services(within=0.0)
             raise_signal_behind(error)
             if call.returned is None:
                 raise EngineError("Prefect's server does not answer: nothing was run") from error
@@ -274,6 +277,14 @@ class LastingFlow(PlainFlow[P, T]):
         if isinstance(value, Exception):
             raise value
         return value
+
+
+def end_services(*, within: float) -> None:
+    """End Prefect's services for events and for turns, and wait so many seconds until they have sent all.
+
+    Each keeps its server's address as long as the process lives, and would ask it for a later run too.
+    """
+    EventsWorker.drain_all(timeout=within)  # which ends the services of every kind
 
 
 def with_or_without_server(work: Callable[[], T], *, say: Callable[[str], None]) -> T:

@@ -222,7 +222,8 @@ def open_run(settings: Settings, *, resume: bool = False) -> Run:
         run.begin()
         return run
     try:
-        settings.runs.mkdir(parents=True, exist_ok=True)
+        # its owner's alone: names of runs show when data were new
+        settings.runs.mkdir(mode=0o700, parents=True, exist_ok=True)
         run = Run(_new_folder(settings), settings)
     except OSError as error:
         raise SettingsError(

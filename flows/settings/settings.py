@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from flows.files import open_text
+from flows.files import name_advice, open_text
 from flows.settings.environment import overridden, set_by
 from flows.settings.input_sections import InputSettings
 from flows.settings.section import Section, SettingsError, section_of
@@ -45,10 +45,16 @@ def load_settings(path: str | os.PathLike[str]) -> Settings:
     Raises
     ------
     SettingsError
-        If the file is missing, is not TOML, or has an unknown key (the message names the nearest known
-        one) or an invalid value; likewise for an environment variable. If its folder's path is not UTF-8.
+        If the file is missing or a pipe, is not TOML, or has an unknown key (the message names the nearest
+        known one) or an invalid value; likewise for an environment variable. If its folder's path is not
+        UTF-8.
     """
     path = Path(path)
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise SettingsError(
+            f"settings file {path} is a pipe or a device, and a run reads its settings more than once; save "
+            "what comes, and name that file"
+        )
     try:
         with open_text(path) as file:
             raw = tomllib.loads(file.read().replace("\r\n", "\n"))
@@ -73,7 +79,8 @@ def load_settings(path: str | os.PathLike[str]) -> Settings:
         str(folder).encode()  # every run records its paths as text
     except UnicodeEncodeError:
         raise SettingsError(
-            f"a campaign's folder must have a path of UTF-8 text, got {str(folder)!a}; rename it"
+            f"a campaign's folder must have a path of UTF-8 text, got {str(folder)!a}; "
+            + name_advice("rename it")
         ) from None
     return settings.under(folder)
 

@@ -194,7 +194,8 @@ def _open_client(chosen: EngineSettings) -> Iterator[Client]:
                 threads_per_worker=1,
                 processes=True,
                 memory_limit=f"{max(round(2e3 * chosen.memory_gb / n_workers), 500)}MB",
-                dashboard_address=":0",  # any port that is free
+                dashboard_address="127.0.0.1:0",  # any port that is free, for no other machine
+                security=True,  # certificates of its own: no other account of this machine may join
             ) as cluster,
             Client(cluster, set_as_default=False) as client,  # type: ignore[no-untyped-call]
         ):

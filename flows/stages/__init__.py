@@ -300,7 +300,8 @@ ELSEWHERE = (
         "event `crowdassay.budget.low`", "how much is spent, which grows as private data change"
     ),
     Output(
-        "runs and links in Prefect", "when a run was made, how long it took, whether data were new"
+        "runs, progress and links in Prefect",
+        "when a run was made, how long it took, whether data were new",
     ),
     Output(
         "terminal, `--json`, mail of cron", "the stages' lines, with exact accuracies and counts"

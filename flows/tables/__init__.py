@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         read_gold_sets,
         read_multilabels,
         read_scores,
+        reading_of_scores,
         stream_features,
         task_texts,
     )
@@ -63,7 +64,12 @@ if TYPE_CHECKING:
     )
     from flows.tables.dialect import AS_FOUND, DECIMALS, Reading
     from flows.tables.fetching import fetch
-    from flows.tables.file_formats import STANDARD_INPUT, keep_standard_input, refuse_unheeded
+    from flows.tables.file_formats import (
+        STANDARD_INPUT,
+        connected,
+        keep_standard_input,
+        refuse_unheeded,
+    )
     from flows.tables.output_tables import (
         OUTPUT_SUFFIXES,
         inputs_of,
@@ -122,7 +128,6 @@ if TYPE_CHECKING:
         Coded,
         TextTable,
         column_names,
-        connected,
         first_fault,
         guess_roles,
         is_number,
@@ -207,6 +212,7 @@ __all__ = [
     "read_tasks",
     "read_texts",
     "reading_of",
+    "reading_of_scores",
     "refuse_duplicates",
     "refuse_gold",
     "refuse_hollow",

@@ -151,9 +151,15 @@ def frame_table(frame: Frame, names: Mapping[str, str], *, what: str) -> pa.Tabl
             f"{what}: every text must be Unicode without lone surrogates; decode it again"
         ) from None
     except (pa.ArrowException, OverflowError, TypeError):
+        fault = _faulty_column(frame)
+        where, told = (
+            (f", column {fault}", "values must be")
+            if fault
+            else ("", "columns must be of one length, and each must hold values")
+        )
         raise TableError(
-            f"{what}: columns must be of one length, and each must hold values of one type, all text or all "
-            "numbers of at most 64 bits; convert the others first, as in frame.astype({'label': str})"
+            f"{what}{where}: {told} of one type, all text or all numbers of at most 64 bits; convert the "
+            f"others first, as in frame.astype({{{fault or 'label'!r}: str}})"
         ) from None
     if table is None:
         raise TableError(
@@ -172,6 +178,17 @@ def frame_table(frame: Frame, names: Mapping[str, str], *, what: str) -> pa.Tabl
     own = {theirs: name for name, theirs in names.items()}
     kept = [name for name in found if name in own or name not in names]
     return pa.table({own.get(name, name): table.column(name) for name in kept})
+
+
+def _faulty_column(frame: Frame) -> str:
+    """Return the name of the first column that Arrow does not hold; empty if each by itself is one."""
+    columns = frame if hasattr(frame, "keys") else {}  # a mapping, or a data frame of pandas
+    for name in columns:
+        try:
+            pa.array(columns[name])
+        except (pa.ArrowException, OverflowError, TypeError):
+            return str(name)
+    return ""
 
 
 def _given(frame: object) -> str:
@@ -341,7 +358,11 @@ def _with_periods_named(table: pa.Table) -> pa.Table:
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return a column without Arrow's dictionary; NaN is a missing value."""
     if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
+        kind = column.type.value_type
+        if pa.types.is_string_view(kind):  # of Polars, which Arrow cannot pick by place
+            kind = pa.large_string()
+            column = column.cast(pa.dictionary(column.type.index_type, kind))
+        column = column.cast(kind)
     if pa.types.is_float16(column.type):  # which Arrow rounds to nothing
         column = column.cast(pa.float32())
     if pa.types.is_floating(column.type):

@@ -10,11 +10,13 @@ the SQL of the rows, in the order of the file.
 from __future__ import annotations
 
 import shutil
+import weakref
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import duckdb
@@ -47,6 +49,7 @@ __all__ = [
     "STANDARD_INPUT",
     "SUFFIXES",
     "Loaded",
+    "connected",
     "format_of",
     "is_plain",
     "keep_standard_input",
@@ -86,6 +89,18 @@ class Format:
     load: Callable[[duckdb.DuckDBPyConnection, Path, Reading, Path], Loaded]
     is_plain: Callable[[Path, Reading], bool]
     heeds: tuple[str, ...] = ()
+
+
+def connected() -> duckdb.DuckDBPyConnection:
+    """Return a connection to a database in memory, to which a moment is the same text on every machine.
+
+    What memory does not hold goes to a folder of its owner alone, which is removed with the connection: by
+    itself DuckDB would leave it to everybody, in the working directory.
+    """
+    connection, folder = duckdb.connect(), mkdtemp(prefix="crowdassay-")
+    weakref.finalize(connection, shutil.rmtree, folder, ignore_errors=True)
+    connection.execute(f"SET TimeZone = 'UTC'; SET temp_directory = {literal(folder)}")
+    return connection
 
 
 def format_of(path: Path) -> Format:
@@ -142,7 +157,7 @@ def write_renamed(path: Path, reading: Reading, output: Path) -> str:
 
     Rows are streamed, and the output is written whole; it may be the file itself.
     """
-    with duckdb.connect() as connection:
+    with connected() as connection:
         found = load_file(connection, path, reading, output.parent)
         rows = f"(SELECT * FROM {found.rows})"
         write_whole(
@@ -163,7 +178,7 @@ def write_truths(path: Path, output: Path, *, name: str, column: str) -> None:
         If a task has two truths, or no task has one; `name` and `column` say where.
     """
     rows = f"read_parquet({text_of_file(path)}, {OF_FILE_ALONE})"
-    with duckdb.connect() as connection:
+    with connected() as connection:
         described = connection.execute(f"DESCRIBE SELECT label FROM {rows}").fetchall()
         # where most truths are blank, pandas writes numbers with a point
         label = text_of_cell(f"({text_of_number('label', described[0][1])})")

@@ -151,6 +151,7 @@ class Source:
     torn: tuple[
         tuple[str, str], ...
     ] = ()  # lines kept aside of several files, each with where it is
+    said: tuple[str, ...] = ()  # of each file that is not plain, how it was read, in words
 
     @contextmanager
     def naming_files(self) -> Iterator[None]:
@@ -227,13 +228,13 @@ def open_source(
             return fetched
         with fetched.naming_files():
             said = [_write_plain(table, needed, table, reading, mapped=mapped)]
-        return replace(fetched, read_as=_read_as([path.name], said))
+        return replace(fetched, read_as=_read_as([path.name], said), said=tuple(said))
     if len(files) == 1:
         (file,) = files
         if not file.is_file() or is_plain(file, reading):
             return Source(file, file.name)
         said = [_write_plain(file, needed, table, reading, mapped=mapped)]
-        return Source(table, path.name, read_as=_read_as([file.name], said))
+        return Source(table, path.name, read_as=_read_as([file.name], said), said=tuple(said))
     write_whole(table, lambda aside: parts.extend(_join(files, columns, optional, aside, reading)))
     common = os.path.commonpath([one.parent for one in files])
     names = [Path(os.path.relpath(one, common)).as_posix() for one in files]
@@ -246,7 +247,7 @@ def open_source(
     said = [part.read_as for part in parts]
     if mapped:
         refuse_unmapped(reading, names, said)
-    return Source(table, path.name, sizes, _read_as(names, said), torn)
+    return Source(table, path.name, sizes, _read_as(names, said), torn, tuple(said))
 
 
 @contextmanager
@@ -390,11 +391,14 @@ class Sources:
             ) from None
 
 
-def open_sources(inputs: InputSettings, folder: Path, *, key: bytes = b"") -> Sources:
+def open_sources(
+    inputs: InputSettings, folder: Path, *, key: bytes = b"", mapped: bool = True
+) -> Sources:
     """Return a campaign's tables; those made of several files or of a query are written to `folder`.
 
     Files are digested, under `key`, before they are read; `Sources.unchanged` notices one that changed
-    meanwhile, and so does the next run.
+    meanwhile, and so does the next run. Unless `mapped` is false, as where some of the campaign's tables are
+    left out, one of the tables must have each column that ``columns`` names.
 
     Raises
     ------
@@ -431,6 +435,10 @@ def open_sources(inputs: InputSettings, folder: Path, *, key: bytes = b"") -> So
             digested.append(_digest(role, opened.table, key)._replace(name=path.name))
     if inputs.embeddings is not None:
         digested.append(_digest("embeddings", inputs.embeddings, key))
+    every = [one for role in ROLES for one in found[role]]
+    if mapped:
+        said = [words for one in every for words in one.said]
+        refuse_unmapped(reading_of(inputs), [one.name for one in every], said)
     (labels,) = found["labels"]
     gold, reference = (next(iter(found[role]), None) for role in ("gold", "reference"))
     digested.sort(key=lambda one: ROLES.index(one.role))
@@ -443,7 +451,7 @@ def _truths(source: Source, inputs: InputSettings, folder: Path) -> Source:
         return source
     table, name = folder / "truths.parquet", source.name
     write_truths(source.table, table, name=name, column=inputs.gold_column)
-    return Source(table, f"the truths of {name}", read_as=source.read_as)
+    return replace(source, table=table, name=f"the truths of {name}", parts=(), torn=())
 
 
 def reading_of(inputs: InputSettings, role: str = "labels") -> Reading:

@@ -28,7 +28,7 @@ from flows.settings import GroupSettings
 from flows.tables.arrow import arrow_array, arrow_table, release_memory, text_column
 from flows.tables.columns import TaskColumns, features_of, read_matrix, standardized, with_places
 from flows.tables.dialect import AS_FOUND
-from flows.tables.file_formats import format_of
+from flows.tables.file_formats import connected, format_of
 from flows.tables.parquet import parquet_codes, parquet_texts
 from flows.tables.refusals import (
     ROW,
@@ -41,7 +41,7 @@ from flows.tables.refusals import (
     text_of_cell,
     text_of_number,
 )
-from flows.tables.text_table import Coded, TextTable, connected, open_table
+from flows.tables.text_table import Coded, TextTable, open_table
 from quality import CrowdLabels, RepeatError, conflict_tasks
 from quality.labels import MAX_CLASSES, Texts, array_texts, code_texts, places_among, text_array
 

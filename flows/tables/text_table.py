@@ -28,9 +28,10 @@ import pyarrow as pa
 from jaxtyping import Int, Shaped
 
 from flows.choices import LABEL_COLUMNS
+from flows.files import name_advice
 from flows.tables.arrow import text_column
 from flows.tables.dialect import AS_FOUND, LEFT_OUT, Reading
-from flows.tables.file_formats import Columns, Loaded, load_file
+from flows.tables.file_formats import Columns, Loaded, connected, load_file
 from flows.tables.refusals import (
     BROKEN,
     ROW,
@@ -51,7 +52,6 @@ __all__ = [
     "Part",
     "TextTable",
     "column_names",
-    "connected",
     "first_fault",
     "guess_roles",
     "is_number",
@@ -161,13 +161,6 @@ class TextTable:
         return Coded(code, names) if new.all() else Coded((np.cumsum(new) - 1)[code], names[new])
 
 
-def connected() -> duckdb.DuckDBPyConnection:
-    """Return a connection to a database in memory, to which a moment is the same text on every machine."""
-    connection = duckdb.connect()
-    connection.execute("SET TimeZone = 'UTC'")
-    return connection
-
-
 def open_table(path: Path, needed: tuple[str, ...], reading: Reading = AS_FOUND) -> TextTable:
     """Load one file; raise TableError if it is missing, empty, torn, or lacks a column."""
     connection = connected()
@@ -254,7 +247,8 @@ def refusing(path: Path) -> Iterator[None]:
         str(path).encode()  # DuckDB takes no other names
     except UnicodeEncodeError:
         raise TableError(
-            f"a table's path must be UTF-8 text, got {str(path)!a}; rename the file, or its folder"
+            f"a table's path must be UTF-8 text, got {str(path)!a}; "
+            + name_advice("rename the file, or its folder")
         ) from None
     try:
         yield

@@ -399,7 +399,8 @@ def squares_tail(weight: Float[np.ndarray, " squares"], value: float) -> float:
     -----
     With K(s) = -1/2 sum log(1 - 2 s w) and K'(s) = value, the tail is Phi(-(a + log(v / a) / a)) for
     a = sign(s) sqrt(2 (s value - K(s))) and v = s sqrt(K''(s)) [1]_.
-    **Guarantees.** Within a tenth of the probability, wherever that is 0.5 or less.
+    **Guarantees.** Within a tenth of the probability, wherever that is from 1e-7 to 0.5; below, at most a
+    sixth too large.
 
     References
     ----------

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import expit
+from scipy.special import expit, stdtrit
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_regressor
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
@@ -326,6 +326,14 @@ def cosine(one: Float[np.ndarray, " features"], other: Float[np.ndarray, " featu
     return float(one @ other) / length if length > 0 else 0.0
 
 
+def _difference(
+    crowd: DecisionImage, gold: DecisionImage, x: Float[np.ndarray, "rows features"]
+) -> Float[np.ndarray, " features"]:
+    """Return the crowd's pattern minus gold's, each of a decision that moves by its deviation in the rows."""
+    moved = [one.pattern_ * one.decision_function(x).std() for one in (crowd, gold)]
+    return np.asarray(moved[0] - moved[1])
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ImageComparison:
     """Result of :func:`compare_decision_images`.
@@ -340,7 +348,8 @@ class ImageComparison:
         Geometric mean of the cosines between images of two halves, of crowd and of gold labels: what
         sampling alone would leave, from half as many rows.
     low, high
-        Interval of the crowd's pattern minus gold's, feature by feature.
+        Interval of the crowd's pattern minus gold's, feature by feature, each of a decision that moves by
+        its standard deviation: noisy labels alone would lengthen or shorten a pattern.
     """
 
     crowd: DecisionImage
@@ -376,10 +385,15 @@ def compare_decision_images(
     classifier
         As for `DecisionImage`; its C is chosen once.
     level, n_boot
-        Confidence of the intervals, which are bootstrap percentiles of one feature at a time, in (0, 1); and
-        number of bootstrap samples, at least 2.
+        Confidence of the intervals, each of one feature alone, in (0, 1); and number of bootstrap samples
+        whose deviation they take, at least 2.
     rng
         Draws halves and samples.
+
+    Notes
+    -----
+    The intervals are for what the same classifier would show of other tasks, or groups: its regularization's
+    bias is not in them. They take estimates as normal, so that they are approximate.
 
     Raises
     ------
@@ -428,21 +442,20 @@ def compare_decision_images(
         drawn = np.repeat(
             np.arange(len(x)), rng.multinomial(n_groups, [1 / n_groups] * n_groups)[codes]
         )
-        both = [trained(side, drawn) for side in (0, 1)]
-        if both[0] is not None and both[1] is not None:
-            differences.append(both[0].pattern_ - both[1].pattern_)
+        both = [one for side in (0, 1) if (one := trained(side, drawn)) is not None]
+        if len(both) == 2:
+            differences.append(_difference(both[0], both[1], x[drawn]))
         for side in (0, 1):
             one, other = trained(side, half), trained(side, ~half)
             if one is not None and other is not None:
                 agreement[side].append(cosine(one.decision_image_, other.decision_image_))
-    low, high = (
-        np.quantile(differences, [(1 - level) / 2, (1 + level) / 2], axis=0)
-        if differences
-        else np.full((2, x.shape[1]), np.nan)
-    )
+    n_drawn, centre = len(differences), _difference(images[0], images[1], x)
+    reach = np.full(x.shape[1], np.nan)
+    if n_drawn >= 2:
+        reach = stdtrit(n_drawn - 1, (1 + level) / 2) * np.std(differences, axis=0, ddof=1)
     means = [max(float(np.mean(one)), 0.0) if one else float("nan") for one in agreement]
     return ImageComparison(
         images[0], images[1],
         cosine(images[0].decision_image_, images[1].decision_image_),
-        float(np.sqrt(means[0] * means[1])), low, high,
+        float(np.sqrt(means[0] * means[1])), centre - reach, centre + reach,
     )  # fmt: skip

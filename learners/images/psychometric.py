@@ -2,7 +2,7 @@
 
 >>> level = np.array([0.2, 0.5, 1.0, 2.0, 4.0])
 >>> right = np.array([52, 62, 80, 96, 98])
->>> found = PsychometricFunction(0.5, n_boot=0).fit(level, right, np.full(5, 100))
+>>> found = PsychometricFunction(0.5).fit(level, right, np.full(5, 100))
 >>> round(found.threshold(), 2), round(found.lapse_, 2)
 (0.85, 0.02)
 """
@@ -13,8 +13,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int
-from scipy.optimize import minimize
-from scipy.special import expit, logit, xlogy
+from scipy.optimize import brentq, minimize
+from scipy.special import expit, logit, ndtri, xlogy
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,7 +22,10 @@ __all__ = ["Link", "PsychometricFunction", "PsychometricPosterior", "psychometri
 
 Link: TypeAlias = Literal["weibull", "logistic"]
 
-_SLOPES, _STARTS = (0.2, 20.0), (1.0, 3.0)  # of the Weibull function
+SLOPES = {"weibull": (0.2, 20.0), "logistic": (0.01, 10.0)}  # of "logistic" in ranges of the levels
+STARTS = {"weibull": (1.0, 3.0), "logistic": (0.1, 0.3)}
+# how far beyond the levels thresholds are sought: in logs, and in ranges
+BEYOND = {"weibull": 3.0, "logistic": 1.0}
 MAX_AT_ONCE = 4000  # workers whose posteriors on the grid are held: 200 MB
 CELLS = (40, 8, 20)  # places, slopes and lapse rates of the grid
 FINE_CELLS = (16, 12, 12)  # of a smaller box, for a worker whose posterior is narrow
@@ -46,10 +49,6 @@ class PsychometricFunction(BaseEstimator):  # type: ignore[misc]
         "weibull" or "logistic".
     level
         Confidence of the intervals, in (0, 1).
-    n_boot
-        Parametric bootstrap samples for the intervals, at least 0; 0 for none.
-    random_state
-        Seed, or generator, of these.
 
     Attributes
     ----------
@@ -57,7 +56,7 @@ class PsychometricFunction(BaseEstimator):  # type: ignore[misc]
         a, b and l.
     ci_
         Interval of "threshold" (at three quarters right, or halfway where chance leaves no such level)
-        and of "lapse"; NaN without bootstrap.
+        and of "lapse", by profile likelihood; computed when read.
     log_likelihood_
         Log likelihood of the fit, in nats, without binomial coefficients.
     converged_
@@ -67,8 +66,11 @@ class PsychometricFunction(BaseEstimator):  # type: ignore[misc]
     -----
     The fit is by maximum likelihood. A threshold is skill: how easy a task must be for the worker to be right
     at that level. A lapse rate is carelessness: how often even an easy task goes wrong. Both need tasks of
-    the kind that shows them; without easy tasks the lapse rate's interval spans [0, `lapse_max`]. Intervals
-    are percentiles of a bootstrap, and too short for lapse rates near 0; `psychometric_posterior` has others.
+    the kind that shows them; without easy tasks the lapse rate's interval spans [0, `lapse_max`].
+
+    An interval holds the values that a likelihood ratio test does not reject. The test's level is
+    approximate: with few answers intervals are a little short. If answers do not limit a threshold, its
+    interval ends a factor of 20 beyond the levels ("weibull"), or their width beyond them ("logistic").
 
     A guess at the truth that is sometimes wrong looks like a lapse unless `certainty` is given. If both the
     worker and the guess are wrong, they agree with chance g / (1 - g): wrong answers are alike by chance
@@ -91,7 +93,7 @@ class PsychometricFunction(BaseEstimator):  # type: ignore[misc]
 
     Examples
     --------
-    >>> found = PsychometricFunction(0.5, n_boot=20, random_state=0)
+    >>> found = PsychometricFunction(0.5)
     >>> found = found.fit(np.array([0.2, 0.5, 1.0, 2.0]), np.array([52, 62, 80, 96]), np.full(4, 100))
     >>> low, high = found.ci_["threshold"]
     >>> low < found.threshold(0.75) < high
@@ -101,7 +103,6 @@ class PsychometricFunction(BaseEstimator):  # type: ignore[misc]
     scale_: float
     slope_: float
     lapse_: float
-    ci_: dict[str, tuple[float, float]]
     log_likelihood_: float
     converged_: bool
 
@@ -112,15 +113,11 @@ class PsychometricFunction(BaseEstimator):  # type: ignore[misc]
         lapse_max: float = 0.06,
         link: Link = "weibull",
         level: float = 0.95,
-        n_boot: int = 200,
-        random_state: Any = None,
     ) -> None:
         self.chance = chance
         self.lapse_max = lapse_max
         self.link = link
         self.level = level
-        self.n_boot = n_boot
-        self.random_state = random_state
 
     def fit(
         self, x: Float[np.ndarray, " levels"], right: Any, n: Any, certainty: Any = None
@@ -133,24 +130,64 @@ class PsychometricFunction(BaseEstimator):  # type: ignore[misc]
         x, right, n = (np.asarray(one, dtype=np.float64) for one in (x, right, n))
         sure = np.ones_like(x) if certainty is None else np.asarray(certainty, dtype=np.float64)
         self._check(x, right, n, sure)
-        settled = (self.chance, self.lapse_max, self.link)
-        self._set(_fitted(x, right, n, sure, *settled))
-        rng = np.random.default_rng(self.random_state)
-        share = _agreeing(self.predict(x), sure, self.chance)
-        drawn = []
-        for _ in range(self.n_boot):
-            sample = rng.binomial(n.astype(int), share).astype(float)
-            a, b, lapse, *_ = _fitted(x, sample, n, sure, *settled, n_starts=1)
-            drawn.append(
-                (_level_at(self._middle(lapse), a, b, lapse, self.chance, self.link), lapse)
-            )
-        ends = [(1 - self.level) / 2, (1 + self.level) / 2]
-        found = np.quantile(drawn, ends, axis=0) if drawn else np.full((2, 2), math.nan)
-        self.ci_ = {
-            name: (float(found[0, i]), float(found[1, i]))
-            for i, name in enumerate(("threshold", "lapse"))
-        }
+        self._unit = (0.0, 1.0) if self.link == "weibull" else (float(x.min()), float(np.ptp(x)))
+        x = (x - self._unit[0]) / self._unit[1]  # the optimiser's steps and tolerance are absolute
+        self._counts = x, right, n, sure
+        place, beyond = np.log(x[x > 0]) if self.link == "weibull" else x, BEYOND[self.link]
+        slopes = [math.log(one) for one in SLOPES[self.link]]
+        places = float(place.min()) - beyond, float(place.max()) + beyond
+        self._bounds = places, (slopes[0], slopes[1]), (0.0, float(self.lapse_max))
+        middle = float(np.median(place))
+        starts = [(middle, math.log(one), self.lapse_max / 3) for one in STARTS[self.link]]
+        best = min((self._likeliest(one) for one in starts), key=lambda one: float(one.fun))
+        self._free, self.log_likelihood_, self.converged_ = best.x, -float(best.fun), best.success
+        scale, slope, self.lapse_ = self._named(best.x)
+        self.scale_, self.slope_ = self._unit[0] + self._unit[1] * scale, self._unit[1] * slope
         return self
+
+    @property
+    def ci_(self) -> dict[str, tuple[float, float]]:
+        """Intervals by profile likelihood."""
+        check_is_fitted(self)
+        low, high = self._ends(0)
+        if self.link == "weibull":
+            low, high = math.exp(low), math.exp(high)
+        zero, one = self._unit
+        return {"threshold": (zero + one * low, zero + one * high), "lapse": self._ends(2)}
+
+    def _ends(self, side: int) -> tuple[float, float]:
+        """Return the least and largest value of a free parameter that a likelihood ratio test keeps."""
+        least = self.log_likelihood_ - float(ndtri((1 + self.level) / 2)) ** 2 / 2
+
+        def spare(value: float) -> float:
+            held = (*self._free[:side], value, *self._free[side + 1 :])
+            return -float(self._likeliest(held, side).fun) - least
+
+        low, high = (
+            end if spare(end) >= 0 else float(brentq(spare, self._free[side], end, xtol=1e-6))
+            for end in self._bounds[side]
+        )
+        return low, high
+
+    def _likeliest(self, start: tuple[float, ...], held: int | None = None) -> Any:
+        """Maximise the likelihood of threshold, log slope and lapse rate, with one held if asked."""
+        x, right, n, sure = self._counts
+
+        def loss(free: Float[np.ndarray, " 3"]) -> float:
+            share = _share(x, *self._named(free), self.chance, self.link)
+            agreeing = np.clip(_agreeing(share, sure, self.chance), 1e-12, 1 - 1e-12)
+            return float(-(xlogy(right, agreeing) + xlogy(n - right, 1 - agreeing)).sum())
+
+        bounds = [(start[i], start[i]) if i == held else one for i, one in enumerate(self._bounds)]
+        return minimize(loss, np.array(start), method="L-BFGS-B", bounds=bounds)
+
+    def _named(self, free: Float[np.ndarray, " 3"]) -> tuple[float, float, float]:
+        """Return scale, slope and lapse rate, given the threshold (or its log), log slope and lapse rate."""
+        slope, lapse = math.exp(free[1]), float(free[2])
+        unit = _level_at(self._middle(lapse), 1.0, slope, lapse, self.chance, self.link)
+        if self.link == "weibull":
+            return math.exp(free[0]) / unit, slope, lapse
+        return float(free[0]) + 1.0 - unit, slope, lapse
 
     def predict(self, x: Float[np.ndarray, " levels"]) -> Float[np.ndarray, " levels"]:
         """Return the share of right answers at levels of ease."""
@@ -176,9 +213,6 @@ class PsychometricFunction(BaseEstimator):  # type: ignore[misc]
         is_passed = self.chance < 0.75 < 1 - self.lapse_max
         return 0.75 if is_passed else (self.chance + 1 - lapse) / 2
 
-    def _set(self, found: tuple[float, float, float, float, bool]) -> None:
-        self.scale_, self.slope_, self.lapse_, self.log_likelihood_, self.converged_ = found
-
     def _check(self, x: Any, right: Any, n: Any, sure: Any) -> None:
         if not 0 <= self.chance < 1:
             raise ValueError(f"chance must be in [0, 1), got chance={self.chance}")
@@ -186,8 +220,6 @@ class PsychometricFunction(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"lapse_max must be in [0, 1 - chance), got {self.lapse_max}")
         if not 0 < self.level < 1:
             raise ValueError(f"level must be in (0, 1), got level={self.level}")
-        if not self.n_boot >= 0:
-            raise ValueError(f"n_boot must be >= 0, got n_boot={self.n_boot}")
         if self.link not in ("weibull", "logistic"):
             raise ValueError(f"link must be 'weibull' or 'logistic', got {self.link!r}")
         shapes = x.shape, right.shape, n.shape, sure.shape
@@ -222,45 +254,6 @@ def _level_at(level: float, a: float, b: float, lapse: float, chance: float, lin
     if link == "weibull":
         return float(a * (-math.log1p(-f)) ** (1 / b))
     return float(a + b * logit(f))
-
-
-def _fitted(
-    x: Float[np.ndarray, " levels"], right: Float[np.ndarray, " levels"],
-    n: Float[np.ndarray, " levels"], sure: Float[np.ndarray, " levels"], chance: float,
-    lapse_max: float, link: Link, n_starts: int = 2,
-) -> tuple[float, float, float, float, bool]:  # fmt: skip
-    """Maximise the likelihood; return a, b, lapse rate, log likelihood, and whether it converged."""
-    low, width = 0.0, 1.0
-    if link == "logistic":  # the optimiser's steps and tolerance are absolute: levels from 0 to 1
-        low, width = float(x.min()), float(np.ptp(x))
-        x = (x - low) / width
-    middle = float(np.median(x[x > 0] if link == "weibull" else x))
-
-    def named(free: Float[np.ndarray, " 3"]) -> tuple[float, float, float]:
-        a = math.exp(free[0]) if link == "weibull" else float(free[0])
-        return a, math.exp(free[1]), float(free[2])
-
-    def loss(free: Float[np.ndarray, " 3"]) -> float:
-        share = _agreeing(_share(x, *named(free), chance, link), sure, chance)
-        share = np.clip(share, 1e-12, 1 - 1e-12)
-        return float(-(xlogy(right, share) + xlogy(n - right, 1 - share)).sum())
-
-    if link == "weibull":
-        places = (math.log(x[x > 0].min()) - 3, math.log(x.max()) + 3)
-        slopes = math.log(_SLOPES[0]), math.log(_SLOPES[1])
-        starts = [(math.log(middle), math.log(one)) for one in _STARTS]
-    else:
-        places, slopes = (-1.0, 2.0), (math.log(1 / 100), math.log(10))
-        starts = [(middle, math.log(one / 10)) for one in _STARTS]
-    bounds = (places, slopes, (0.0, lapse_max))
-    tries = [
-        minimize(loss, np.array([*one, lapse_max / 3]), method="L-BFGS-B", bounds=bounds)
-        for one in starts[:n_starts]
-    ]
-    best = min(tries, key=lambda one: float(one.fun))
-    a, b, lapse = named(best.x)
-    b *= width if link == "logistic" else 1.0
-    return low + width * a, b, lapse, -float(best.fun), bool(best.success)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

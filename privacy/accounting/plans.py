@@ -171,8 +171,8 @@ def plan(events: Mapping[Event, int], *, delta: float) -> PlanEvent:
     Returns
     -------
     PlanEvent
-        With the smallest epsilon at that delta, rounded up to six digits; at most a millionth if delta
-        alone pays for the bundle, as no plan claims 0.
+        With the smallest epsilon at that delta, rounded up to six digits. No plan claims an epsilon of 0: if
+        delta alone pays for the bundle, it is a millionth or less.
 
     Raises
     ------

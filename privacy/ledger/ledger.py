@@ -378,7 +378,7 @@ class Ledger:
             return dataset_names(book)
 
     def time_of(self, entry: int, *more: int) -> str:
-        """Return the time at which an entry was paid, the last of several, in ISO 8601 and UTC."""
+        """Return when an entry was paid, or the last of several entries, in ISO 8601 and UTC."""
         with self._access.reading() as book:
             return time_of(book, (entry, *more))
 

@@ -36,7 +36,7 @@ DRAWN = {
     table.c.entry: select(table.c.entry, table.c.contents).where(table.c.contents.is_not(None))
     for table in (releases, answers)
 }
-"""The digests of the data that values were drawn from; of an interaction's answers the first has it."""
+"""Queries for the digest of the data behind an entry's value; an interaction's first answer has it."""
 
 ANOTHER_KEY = "nothing was spent. Give another publication key, which is paid anew"
 
@@ -121,7 +121,7 @@ class Published:
 
 
 def find_published(book: Book, numbers: Collection[int]) -> dict[int, Published]:
-    """Return by number what entries were paid for, and the digests of the data behind their values."""
+    """Return what each entry was paid for, and the digest of the data behind its value, by entry number."""
     asked = list(numbers)
     contents = {
         row.entry: row.contents

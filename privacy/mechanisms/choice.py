@@ -57,7 +57,7 @@ class Choice:
 
 
 def crossover_delta(n_classes: int, epsilon: float) -> float:
-    """Return the delta up to which lattice Laplace noise is taken to err no more than discrete Gaussian.
+    """Return the delta up to which lattice Laplace noise is preferred to discrete Gaussian noise.
 
     It is the delta of discrete Gaussian noise at a certain scale: there continuous noise's expected l1 norm
     after projection to the public sum, c sd sqrt(2 (1 - 1/c) / pi), equals that of the lattice Laplace

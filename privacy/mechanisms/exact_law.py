@@ -35,8 +35,8 @@ class ExactLaw:
     -----
     **Guarantees.** The half width is the smallest of its level; the variance of a sum is the sum of the
     variances, to nine digits. A sum leaves out far tails of negligible mass, so that the support of a sum
-    of many grows as the root of their number. This mass counts as outside every interval, so no interval is
-    too narrow for it.
+    of many grows as the root of their number. This mass is counted as outside every interval: leaving it
+    out makes no interval too narrow.
 
     **Cost.** Of a sum: n log n time and n memory for supports of n values.
     """

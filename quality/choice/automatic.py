@@ -37,12 +37,12 @@ from quality.aggregation import (
 from quality.argument_types import check_arguments
 from quality.choice.held_out_labels import (
     check_folds,
+    folds,
     held_of_sizes,
     log_by_workers,
     log_of_classes,
     predict_held_out,
     right_of,
-    scored_folds,
 )
 from quality.labels import CrowdLabels, of_voters
 from quality.parallel import Progress, counter
@@ -178,15 +178,14 @@ def auto(
     """Pool the aggregators that best predict held-out labels; no gold is used.
 
     Labels are dealt to folds. Each fold is held out in turn, every candidate is fitted to the rest, and
-    its posterior predicts the labels of the fold. The prediction is the mean of two: one by the crowd's
-    confusion matrix under that posterior, one by the crowd's share of right labels alone. A candidate
-    that is `behind` the best by z standard errors has a weight in proportion to exp(-z**2 / 2). The
-    result is the mean of the posteriors by weight.
+    its posterior predicts the labels of the fold. A worker is taken to give the truth as often as she
+    seems to know it under that posterior, and else a class by her habit: the shares of the classes among
+    her labels. A candidate that is `behind` the best by z standard errors has a weight in proportion to
+    exp(-z**2 / 2). The result is the mean of the posteriors by weight.
 
     A large table needs fewer folds: no further one is held out once `enough` labels have been predicted.
     Where one fold is enough, a candidate of :class:`InPasses` is fitted roughly first, and to the end only
-    if it is not far behind then. Some workers give one class alone, more often than one in a hundred would
-    by chance. Their labels are fitted to and not predicted, as their names predict them whatever the truth.
+    if it is not far behind then.
 
     Where nothing seems to be learned about workers, the first candidate has nearly all of the weight. Each
     worker's labels are predicted by her share of right labels under each candidate, and z is the standard
@@ -217,20 +216,18 @@ def auto(
 
     Notes
     -----
-    **Guarantees.** Every label of a task with two or more, by a worker who gives more than one class, is
-    held out once if these are at most `enough`; if all workers give one class alone, their labels are.
+    **Guarantees.** Every label of a task with two or more is held out once if these are at most `enough`.
     Candidates that predict alike weigh alike where workers are known. A candidate that is clearly behind
     weighs nothing: a weight below a millionth is 0, and so is that of a candidate ten standard errors and
     .005 nats a label behind after a first look. First looks changed no weight on any of the large crowds
     tried (``python -m benchmarks.quality.first_looks``). Without tasks of two labels the first candidate is
     taken. The result is the same on every run if the candidates' are.
 
-    **Limits.** A candidate that predicts labels best need not know the truth best. The prediction ignores
-    how single workers err, and half of it trusts every label alike, because a fit that models a worker, or
-    lets a class drift, also predicts the errors that a crowd shares. Workers who copy each other are
-    still believed. Hand over unfiltered labels: Dawid–Skene can use a malicious worker's inverted
-    labels. A filter is compared fairly as part of a candidate, ``lambda labels:
-    majority_vote(labels.keep_workers(...))``.
+    **Limits.** A candidate that predicts labels best need not know the truth best. The prediction knows
+    of a worker her habit and how often she is right, not which classes she confuses: a fit that models
+    these also predicts the errors that a crowd shares. Workers who copy each other are still believed.
+    Hand over unfiltered labels: Dawid–Skene can use a malicious worker's inverted labels. A filter is
+    compared fairly as part of a candidate, ``lambda labels: majority_vote(labels.keep_workers(...))``.
 
     **Cost.** One fit of each candidate per fold held out, and one more on all labels of each with a weight.
     A table of a million labels has one fold held out, and its first looks are most of the work.
@@ -320,7 +317,7 @@ def hold_out(
     candidate. ``predict(out, fitted)`` returns the log-probability of each label that is `out`, and the
     probability that each label is right.
     """
-    fold = scored_folds(labels, n_folds)
+    fold = folds(labels, n_folds)
     held = held_of_sizes(np.bincount(fold[fold >= 0]), enough)
     fits = tuple(candidates.values())
     n_held_out = int(np.count_nonzero((fold >= 0) & (fold < held)))
@@ -333,7 +330,7 @@ def hold_out(
         counter(progress, f"candidates: {name}", n_fits)(next(begun))
 
     names = tuple(candidates)
-    # sums over a task's held-out labels, predicted by meanings, by workers, and by classes
+    # sums over a task's held-out labels: as predicted, by shares of right labels, and by classes alone
     log_p, by_worker = np.zeros((2, len(fits), labels.n_tasks))
     by_class = np.zeros(labels.n_tasks)
 

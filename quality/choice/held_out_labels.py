@@ -1,64 +1,29 @@
-"""Predictions of labels held out: folds of labels, the crowd's confusion matrix, and workers' shares right.
+"""Predictions of labels held out: folds of labels, workers' habits, and how often each knows the truth.
 
 >>> from quality import encode, majority_vote
 >>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("aabbba"))
 >>> out = folds(labels, 3) == 0
 >>> posterior = majority_vote(labels.keep_labels(~out)).posterior
 >>> predict_held_out(labels, out, posterior).round(2)
-array([-0.83, -1.23])
+array([0., 0.])
 """
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int, Int16, Int32, Int64
+from jaxtyping import Bool, Float64, Int16, Int32, Int64
 
 from quality.labels import CrowdLabels, NamedPosterior
 from quality.parallel import kernel
 
 __all__ = [
-    "answers_given", "check_folds", "constant_workers", "crowd_share", "dealt", "folds",
-    "held_of_sizes", "log_by_workers", "log_chances", "log_of_classes", "log_right", "meanings",
-    "meanings_of", "predict_held_out", "right_of", "right_shares", "scored_folds",
+    "add_known", "check_folds", "crowd_share", "dealt", "folds", "habits_of", "held_of_sizes",
+    "knowing", "log_by_workers", "log_known", "log_of_classes", "log_right", "predict_held_out",
+    "right_of", "right_shares",
 ]  # fmt: skip
 
-BY_CHANCE = 0.01  # a worker gives one class alone if its chance of all her labels is below this
 MAX_FOLDS = 32_767  # a label's fold is a number of 16 bits
 PSEUDO_LABELS = 2.0  # of the crowd's share of right ones, beside each worker's own
-
-
-def scored_folds(labels: CrowdLabels, n_folds: int) -> Int16[np.ndarray, " labels"]:
-    """Return the fold of each label, as `folds` does; -1 also for labels of workers who give one class alone.
-
-    If no other label could be held out, these keep their folds.
-    """
-    fold = folds(labels, n_folds)
-    scored = (fold >= 0) & ~_constant(labels)[labels.worker]
-    return np.where(scored, fold, np.int16(-1)) if scored.any() else fold
-
-
-def _constant(labels: CrowdLabels) -> Bool[np.ndarray, " workers"]:
-    """Return whether each worker gives one class alone, by :func:`constant_workers`."""
-    n_labels = np.bincount(labels.worker, minlength=labels.n_workers)
-    own = np.zeros(labels.n_workers, dtype=labels.label.dtype)
-    own[labels.worker] = labels.label  # one of hers
-    n_own = np.bincount(labels.worker[labels.label == own[labels.worker]], minlength=len(own))
-    by_class = np.bincount(labels.label, minlength=labels.n_classes)
-    return constant_workers(n_labels, own, n_own, by_class)
-
-
-def constant_workers(
-    n_labels: Int64[np.ndarray, " workers"],
-    own: Int[np.ndarray, " workers"],
-    n_own: Int64[np.ndarray, " workers"],
-    by_class: Int64[np.ndarray, " classes"],
-) -> Bool[np.ndarray, " workers"]:
-    """Return whether each worker gives one class alone, her `own`, and more often than by chance.
-
-    The label of such a worker is known from her name, whatever the truth, so that predicting it is no merit
-    of a candidate. If such workers are many, they make the majority vote, which would predict it best.
-    """
-    share = by_class / max(by_class.sum(), 1)
-    found: np.ndarray = (n_own == n_labels) & (share[own] ** n_labels < BY_CHANCE)
-    return found & (n_labels > 1)
+SHRUNK_BY = 5.0  # labels of the crowd's, in a worker's habit and in how often she knows
+MOST = 0.99  # of a worker's labels that she may be held to know: anybody slips
 
 
 def held_of_sizes(sizes: Int64[np.ndarray, " folds"], enough: int) -> int:
@@ -100,61 +65,69 @@ def predict_held_out(
     out: Bool[np.ndarray, " labels"],
     posterior: Float64[np.ndarray, "tasks classes"],
 ) -> Float64[np.ndarray, " held"]:
-    """Return the log-probability of each label held out, by the mean of both :func:`meanings`."""
-    meaning = np.mean(meanings(labels, out, posterior), axis=0)
-    return log_chances(labels.task, labels.label, out, posterior, meaning)
+    """Return the log-probability of each label held out, from its worker's habit and what she knows.
 
-
-def log_chances(
-    task: Int32[np.ndarray, " labels"],
-    label: Int16[np.ndarray, " labels"],
-    out: Bool[np.ndarray, " labels"],
-    posterior: Float64[np.ndarray, "tasks classes"],
-    meaning: Float64[np.ndarray, "classes classes"],
-) -> Float64[np.ndarray, " held"]:
-    """Return the log-probability of each label held out, by P(label | truth) in `meaning`."""
-    predicted = np.zeros(np.count_nonzero(out))
-    by_label = np.ascontiguousarray(meaning.T)
-    _predict(task, label, out, np.ascontiguousarray(posterior), by_label, predicted)
-    return np.log(predicted, out=predicted)
-
-
-def meanings(
-    labels: CrowdLabels,
-    out: Bool[np.ndarray, " labels"],
-    posterior: Float64[np.ndarray, "tasks classes"],
-) -> tuple[Float64[np.ndarray, "classes classes"], Float64[np.ndarray, "classes classes"]]:
-    """Return P(label | truth) of the whole crowd under a posterior, from the labels not held out.
-
-    There are two of them. The first is the crowd's confusion matrix. The second has the crowd's share of
-    right labels alone, and spreads wrong ones evenly.
+    A worker gives the truth, or else a class by her habit, the shares of the classes among her labels. How
+    often she knows the truth is judged under the posterior, and both by the labels that are not held out.
+    So a label that a worker's habit explains is no merit of a posterior: not of one that follows those who
+    nearly always say yes.
     """
-    return meanings_of(answers_given(labels.task, labels.label, out, posterior))
+    kept, n_classes = ~out, labels.n_classes
+    cell = labels.worker[kept].astype(np.int64) * n_classes + labels.label[kept]
+    given = np.bincount(cell, minlength=labels.n_workers * n_classes)
+    given = given.reshape(labels.n_workers, n_classes)
+    habits = habits_of(given)
+    right, chance = add_known(labels.worker, labels.task, labels.label, kept, posterior, habits)
+    knows = knowing(right, chance, given.sum(axis=1))
+    worker, label = labels.worker[out], labels.label[out]
+    return log_known(posterior[labels.task[out], label], habits[worker, label], knows[worker])
 
 
-def answers_given(
+def habits_of(
+    given: Int64[np.ndarray, "workers classes"],
+) -> Float64[np.ndarray, "workers classes"]:
+    """Return the shares of the classes among each worker's labels, shrunk to the crowd's by five labels."""
+    crowd = given.sum(axis=0) + 1.0 / given.shape[1]  # a class that nobody gives stays possible
+    shares = given + SHRUNK_BY * crowd / crowd.sum()
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+
+def add_known(
+    worker: Int32[np.ndarray, " labels"],
     task: Int32[np.ndarray, " labels"],
     label: Int16[np.ndarray, " labels"],
-    out: Bool[np.ndarray, " labels"],
+    kept: Bool[np.ndarray, " labels"],
     posterior: Float64[np.ndarray, "tasks classes"],
-) -> Float64[np.ndarray, "classes classes"]:
-    """Return the expected number of labels of each class on tasks of each truth, those held out excepted."""
-    n_classes = posterior.shape[1]
-    given = np.zeros((n_classes, n_classes))
-    _add_answers(task, label, out, np.ascontiguousarray(posterior), given)
-    return np.ascontiguousarray(given.T)
+    habits: Float64[np.ndarray, "workers classes"],
+) -> tuple[Float64[np.ndarray, " workers"], Float64[np.ndarray, " workers"]]:
+    """Return how many of each worker's labels are right, and would be by her habit alone, as expected."""
+    right, chance = np.zeros((2, len(habits)))
+    _add_known(worker, task, label, kept, np.ascontiguousarray(posterior), habits, right, chance)
+    return right, chance
 
 
-def meanings_of(
-    given: Float64[np.ndarray, "classes classes"],
-) -> tuple[Float64[np.ndarray, "classes classes"], Float64[np.ndarray, "classes classes"]]:
-    """Return both :func:`meanings`, from the sums of :func:`answers_given`."""
-    n_classes = len(given)
-    counts = given + 1.0 / n_classes  # a label nobody gives stays possible
-    right = np.trace(counts) / counts.sum()
-    even = np.full((n_classes, n_classes), (1.0 - right) / max(n_classes - 1, 1))
-    np.fill_diagonal(even, right)
-    return counts / counts.sum(axis=1, keepdims=True), even
+def knowing(
+    right: Float64[np.ndarray, " workers"],
+    chance: Float64[np.ndarray, " workers"],
+    n_labels: Int64[np.ndarray, " workers"],
+) -> Float64[np.ndarray, " workers"]:
+    """Return how often each worker knows the truth, shrunk to the crowd's by five labels.
+
+    This is her agreement with the truth beyond that of her habit, as Cohen's kappa has it; 0 if it is less.
+    """
+    beyond, left = right - chance, n_labels - chance
+    of_all = beyond.sum() / (left.sum() + 1.0)
+    knows = (beyond + SHRUNK_BY * of_all) / (left + SHRUNK_BY)
+    return np.asarray(np.clip(knows, 0.0, MOST))
+
+
+def log_known(
+    right: Float64[np.ndarray, " held"],
+    habit: Float64[np.ndarray, " held"],
+    knows: Float64[np.ndarray, " held"],
+) -> Float64[np.ndarray, " held"]:
+    """Return labels' log-probability, from P(right), their workers' habits, and how often these know."""
+    return np.asarray(np.log(knows * right + (1.0 - knows) * habit))
 
 
 def right_of(
@@ -208,24 +181,12 @@ def log_of_classes(by_class: Int64[np.ndarray, " classes"]) -> Float64[np.ndarra
 
 
 @kernel
-def _predict(task, label, out, posterior, by_label, predicted) -> None:
-    """Add up the chance of each label held out over the truths."""
-    place = 0
+def _add_known(worker, task, label, kept, posterior, habits, right, chance) -> None:
+    """Add to each worker's labels that are right, and to those that her habit alone would have right."""
     for row in range(len(label)):
-        if not out[row]:
+        if not kept[row]:
             continue
-        believed, chance = posterior[task[row]], by_label[label[row]]
-        for truth in range(len(chance)):
-            predicted[place] += believed[truth] * chance[truth]
-        place += 1
-
-
-@kernel
-def _add_answers(task, label, out, posterior, by_label) -> None:
-    """Add each label that is not held out to the counts of its class, by the probability of each truth."""
-    for row in range(len(label)):
-        if out[row]:
-            continue
-        given, believed = by_label[label[row]], posterior[task[row]]
-        for truth in range(len(given)):
-            given[truth] += believed[truth]
+        believed, habit = posterior[task[row]], habits[worker[row]]
+        right[worker[row]] += believed[label[row]]
+        for truth in range(len(habit)):
+            chance[worker[row]] += believed[truth] * habit[truth]

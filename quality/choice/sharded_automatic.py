@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int, Int16, Int32, Int64
+from jaxtyping import Float64, Int, Int16, Int32, Int64
 
 from quality.aggregation import (
     Consensus,
@@ -46,15 +46,15 @@ from quality.choice.automatic import (
     tried_among,
 )
 from quality.choice.held_out_labels import (
-    answers_given,
-    constant_workers,
+    add_known,
     crowd_share,
     dealt,
+    habits_of,
     held_of_sizes,
-    log_chances,
+    knowing,
+    log_known,
     log_of_classes,
     log_right,
-    meanings_of,
     right_shares,
 )
 from quality.labels import Engine, LabelShard, Sums, of_voters
@@ -196,27 +196,32 @@ def auto_by_shards(
     6
     """
     check_choice(FITS, n_folds, enough)
-    names, dealing, sizes = _dealing(engine, n_folds)
+    (given,) = engine.add_up(_given_by_workers, None)
+    names = tried_among(SHARDED, len(given), given.shape[1], int(given.sum()))
+    (sizes,) = engine.add_up(_fold_sizes, n_folds)
+    sizes = np.trim_zeros(sizes, "b")
     held = held_of_sizes(sizes, enough)
     n_held_out = int(sizes[:held].sum())
     large = held == 1 and n_held_out >= enough
     asked = []
     for fold in range(held):
-        rest = engine.changed(partial(_without_fold, fold=fold, dealing=dealing))
+        rest = engine.changed(partial(_without_fold, fold=fold, n_folds=n_folds))
         found = {
             name: fit(rest, name, fold, at_first=large and name in FITS, begun=None)
             for name in names
         }
-        asked.append({name: _meant(rest, one) for name, one in found.items()})
-    scores = _scores_by_shards(engine, names, dealing, asked, n_held_out)
+        (given,) = rest.add_up(_given_by_workers, None)
+        kept = Kept(habits_of(given), given.sum(axis=1), log_of_classes(given.sum(axis=0)))
+        asked.append((kept, [_predicting(rest, found[name], kept) for name in names]))
+    scores = _scores_by_shards(engine, names, n_folds, asked, n_held_out)
     if large:
-        for score in scores:
+        for place, score in enumerate(scores):
             begun = found[score.name].fit
             if begun is not None and contends(score.behind, score.behind_error):
                 more = replace(begun, converged=False)
                 whole = fit(rest, score.name, 0, at_first=False, begun=more)
-                asked[0][score.name] = _meant(rest, whole)
-        scores = _scores_by_shards(engine, names, dealing, asked, n_held_out)
+                asked[0][1][place] = _predicting(rest, whole, kept)
+        scores = _scores_by_shards(engine, names, n_folds, asked, n_held_out)
     weighing = {score.name: score.weight for score in scores if score.weight}
     fits = {name: fit(engine, name, -1, at_first=False, begun=None) for name in weighing}
     chosen = max(weighing, key=lambda name: weighing[name])
@@ -254,69 +259,48 @@ def auto_result(
     return Auto(posterior, label, tied, found.chosen, result, confusion, *about)
 
 
-class Dealing(NamedTuple):
-    """The number of folds, and the workers whose labels are in none."""
+class Kept(NamedTuple):
+    """What the labels that are not held out say: workers' habits, their labels, and classes' log shares."""
 
-    n_folds: int
-    unscored: Bool[np.ndarray, " workers"]
-
-    def fold(self, shard: LabelShard) -> Int16[np.ndarray, " labels"]:
-        """Return the fold of each label of a shard; -1 where it is in none."""
-        fold = dealt(shard.task_start, shard.first_task, self.n_folds)
-        return np.where(self.unscored[shard.worker], np.int16(-1), fold)
-
-
-def _dealing(
-    engine: Engine, n_folds: int
-) -> tuple[tuple[str, ...], Dealing, Int64[np.ndarray, " folds"]]:
-    """Return the candidates to try, how labels go to folds, and the sizes of the folds that have any."""
-    (given,) = engine.add_up(_given_by_workers, None)
-    names = tried_among(SHARDED, len(given), given.shape[1], int(given.sum()))
-    own = given.argmax(axis=1)
-    n_labels, n_own = given.sum(axis=1), given[np.arange(len(own)), own]
-    unscored = constant_workers(n_labels, own, n_own, given.sum(axis=0))
-    for dealing in (Dealing(n_folds, unscored), Dealing(n_folds, np.zeros_like(unscored))):
-        (sizes,) = engine.add_up(_fold_sizes, dealing)
-        if sizes.any():
-            break
-    return names, dealing, np.trim_zeros(sizes, "b")
+    habits: Float64[np.ndarray, "workers classes"]
+    n_labels: Int64[np.ndarray, " workers"]
+    log_shares: Float64[np.ndarray, " classes"]
 
 
 class Predicting(NamedTuple):
     """How a candidate predicts a shard's labels held out.
 
-    Its posterior there is ``posterior(shard, belief)``; `meaning` is P(label | truth), and `share` is each
-    worker's share of right labels.
+    Its posterior there is ``posterior(shard, belief)``. Each worker `knows` the truth of this share of her
+    tasks, and this `share` of her labels is right.
     """
 
     posterior: Posterior
     belief: Any
-    meaning: Float64[np.ndarray, "classes classes"]
+    knows: Float64[np.ndarray, " workers"]
     share: Float64[np.ndarray, " workers"]
 
 
-def _meant(rest: Engine, found: ShardFit) -> Predicting:
+Asked = list[tuple[Kept, list[Predicting]]]
+"""For each fold held out, what is kept, and how each candidate predicts."""
+
+
+def _predicting(rest: Engine, found: ShardFit, kept: Kept) -> Predicting:
     """Return how a candidate predicts labels that are held out."""
-    given, right, n_labels = rest.add_up(_answers_given, found[:2])
-    meaning = np.mean(meanings_of(given), axis=0)
-    of_all = crowd_share(right.sum(), n_labels.sum(), len(given))
-    return Predicting(*found[:2], meaning, right_shares(right, n_labels, of_all))
+    right, chance = rest.add_up(_known, (*found[:2], kept.habits))
+    of_all = crowd_share(right.sum(), kept.n_labels.sum(), len(kept.log_shares))
+    knows = knowing(right, chance, kept.n_labels)
+    return Predicting(*found[:2], knows, right_shares(right, kept.n_labels, of_all))
 
 
 def _scores_by_shards(
-    engine: Engine, names: tuple[str, ...], dealing: Dealing, asked: list[dict[str, Predicting]],
-    n_held_out: int,
-) -> tuple[Score, ...]:  # fmt: skip
+    engine: Engine, names: tuple[str, ...], n_folds: int, asked: Asked, n_held_out: int
+) -> tuple[Score, ...]:
     """Return the candidates' scores, from what each predicts in each fold held out."""
     zeros = np.zeros((len(names), len(names)))
     total, behind, squares = zeros[0], zeros, zeros
     ahead, ahead_squares = np.zeros((2, 2, len(names)))
     if asked:
-        by_fold = [[one[name] for name in names] for one in asked]
-        (by_class,) = engine.add_up(_classes_kept, (dealing, len(asked)))
-        total, behind, squares, ahead, ahead_squares = engine.add_up(
-            _predicted, (dealing, by_fold, np.apply_along_axis(log_of_classes, 1, by_class))
-        )
+        total, behind, squares, ahead, ahead_squares = engine.add_up(_predicted, (n_folds, asked))
     best = int(np.argmax(total))
     scores = scores_of(names, total, behind[best], squares[best], n_held_out)
     return sobered(scores, ahead, ahead_squares)
@@ -353,35 +337,28 @@ def _given_by_workers(shard: LabelShard, _: None) -> Sums:
     return (counts.reshape(shard.n_workers, shard.n_classes),)
 
 
-def _fold_sizes(shard: LabelShard, dealing: Dealing) -> Sums:
+def _fold(shard: LabelShard, n_folds: int) -> Int16[np.ndarray, " labels"]:
+    """Return the fold of each label of a shard; -1 where it is in none."""
+    return dealt(shard.task_start, shard.first_task, n_folds)
+
+
+def _fold_sizes(shard: LabelShard, n_folds: int) -> Sums:
     """Return the number of a shard's labels that each fold has."""
-    fold = dealing.fold(shard)
-    return (np.bincount(fold[fold >= 0], minlength=dealing.n_folds),)
+    fold = _fold(shard, n_folds)
+    return (np.bincount(fold[fold >= 0], minlength=n_folds),)
 
 
-def _without_fold(shard: LabelShard, fold: int, dealing: Dealing) -> LabelShard:
-    return shard.keep_labels(dealing.fold(shard) != fold)
+def _without_fold(shard: LabelShard, fold: int, n_folds: int) -> LabelShard:
+    return shard.keep_labels(_fold(shard, n_folds) != fold)
 
 
-def _answers_given(shard: LabelShard, asked: tuple[Posterior, Any]) -> Sums:
-    """Return what a shard adds to :func:`answers_given`, and each worker's right labels and labels in all."""
-    posterior, belief = asked
-    nobody = np.zeros(shard.n_labels, dtype=np.bool_)
+def _known(shard: LabelShard, asked: tuple[Posterior, Any, np.ndarray]) -> Sums:
+    """Return what a shard adds to both sums of :func:`add_known`."""
+    posterior, belief, habits = asked
     believed = _read_only(posterior(shard, belief))
-    right = np.bincount(shard.worker, believed[shard.task, shard.label], shard.n_workers)
-    n_labels = np.bincount(shard.worker, minlength=shard.n_workers)
-    return answers_given(_task_of(shard), shard.label, nobody, believed), right, n_labels
-
-
-def _classes_kept(shard: LabelShard, asked: tuple[Dealing, int]) -> Sums:
-    """Return how many labels each class has without each fold."""
-    dealing, held = asked
-    fold = dealing.fold(shard)
-    counts = [
-        np.bincount(shard.label[fold != number], minlength=shard.n_classes)
-        for number in range(held)
-    ]
-    return (np.stack(counts),)
+    everything = np.ones(shard.n_labels, dtype=np.bool_)
+    labels = shard.worker, _task_of(shard), shard.label
+    return add_known(*labels, everything, believed, habits)
 
 
 def _answers_of_workers(shard: LabelShard, asked: tuple[Posterior, Any]) -> Sums:
@@ -390,30 +367,25 @@ def _answers_of_workers(shard: LabelShard, asked: tuple[Posterior, Any]) -> Sums
     return (answers_under(shard, posterior(shard, belief)),)
 
 
-def _predicted(
-    shard: LabelShard,
-    asked: tuple[Dealing, list[list[Predicting]], Float64[np.ndarray, "folds classes"]],
-) -> Sums:
+def _predicted(shard: LabelShard, asked: tuple[int, Asked]) -> Sums:
     """Return sums of the held-out labels' log-likelihoods, of their differences, and of these squared.
 
     The last two sums are those that :func:`sobered` needs.
     """
-    dealing, by_fold, of_classes = asked
-    fold, task = dealing.fold(shard), _task_of(shard)
+    n_folds, by_fold = asked
+    fold, task = _fold(shard, n_folds), _task_of(shard)
     # sums over a task's held-out labels
-    log_p, by_worker = np.zeros((2, len(by_fold[0]), shard.n_tasks))
+    log_p, by_worker = np.zeros((2, len(by_fold[0][1]), shard.n_tasks))
     by_class = np.zeros(shard.n_tasks)
-    for number, candidates in enumerate(by_fold):
+    for number, (kept, candidates) in enumerate(by_fold):
         out = fold == number
         rest = shard.keep_labels(~out)
-        given, asked_of = shard.label[out], task[out]
-        by_class += np.bincount(asked_of, of_classes[number][given], shard.n_tasks)
+        worker, label, asked_of = shard.worker[out], shard.label[out], task[out]
+        by_class += np.bincount(asked_of, kept.log_shares[label], shard.n_tasks)
         for place, one in enumerate(candidates):
-            believed = _read_only(one.posterior(rest, one.belief))
-            found = log_chances(task, shard.label, out, believed, one.meaning)
-            hers = log_right(
-                believed[asked_of, given], one.share[shard.worker[out]], shard.n_classes
-            )
+            right = one.posterior(rest, one.belief)[asked_of, label]
+            found = log_known(right, kept.habits[worker, label], one.knows[worker])
+            hers = log_right(right, one.share[worker], shard.n_classes)
             log_p[place] += np.bincount(asked_of, found, shard.n_tasks)
             by_worker[place] += np.bincount(asked_of, hers, shard.n_tasks)
     apart = (one - log_p for one in log_p)

@@ -14,7 +14,6 @@ workers are chosen greedily, in time linear in the tasks for each worker chosen,
 of limited steps.
 """
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -37,6 +36,7 @@ __all__ = [
 ]
 
 NOBODY = -1  # pads the rows of tasks with fewer workers
+TAKEN, OUT = 1, -1  # a worker's side in the exact search
 SPREAD = np.uint64(0x9E3779B97F4A7C15)  # an odd multiplier that spreads hashes over the table
 
 
@@ -200,7 +200,54 @@ def _compare(members, taken, a, b):
         i, j = i + 1, j + 1
 
 
-Sets = Counter[frozenset[int]]  # sets of workers, and how many tasks each one labelled together
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sets:
+    """Sets of workers, in the order of their first tasks, and how many tasks each one labelled together."""
+
+    members: Int32[np.ndarray, "sets most"]
+    n_tasks: Int64[np.ndarray, " sets"]
+    n_workers: int
+
+    @classmethod
+    def of(cls, members: Int32[np.ndarray, "tasks most"], n_workers: int) -> "_Sets":
+        """Count the tasks of each set."""
+        rows, first, n_tasks = np.unique(members, axis=0, return_index=True, return_counts=True)
+        order = np.argsort(first)
+        return cls(rows[order], n_tasks[order], n_workers)
+
+    def up_to(self, k: int) -> "_Sets":
+        """Return the sets of at most k workers."""
+        small = np.count_nonzero(self.members != NOBODY, axis=1) <= k
+        return _Sets(self.members[small], self.n_tasks[small], self.n_workers)
+
+    def shares(
+        self, taken: frozenset[int], out: frozenset[int], room: int
+    ) -> tuple[int, Float64[np.ndarray, " workers"]]:
+        """Return the tasks of sets that are taken, and what each worker bears of those that fit."""
+        side, share = np.zeros(self.n_workers, dtype=np.int8), np.zeros(self.n_workers)
+        side[list(taken)], side[list(out)] = TAKEN, OUT
+        return int(_share_out(self.members, self.n_tasks, side, room, share)), share
+
+
+@kernel
+def _share_out(members, n_tasks, side, room, share) -> int:
+    done = 0
+    for row in range(len(members)):
+        n_new, is_out = 0, False
+        for place in range(members.shape[1]):
+            worker = members[row, place]
+            if worker != NOBODY and side[worker] != TAKEN:
+                n_new += 1
+                is_out = is_out or side[worker] == OUT
+        if n_new == 0:
+            done += n_tasks[row]
+        elif n_new <= room and not is_out:
+            # each untaken worker of a task bears an equal part of it
+            for place in range(members.shape[1]):
+                worker = members[row, place]
+                if worker != NOBODY and side[worker] != TAKEN:
+                    share[worker] += n_tasks[row] / n_new
+    return done
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -358,11 +405,12 @@ def weakest_workers(
     frozenset({0})
     """
     members = few_worker_tasks(worker, task_start, n_workers)
-    taken = greedy_workers(members, int(worker.max(initial=-1)) + 1, n_workers)
+    n_all = int(worker.max(initial=-1)) + 1
+    taken = greedy_workers(members, n_all, n_workers)
     best = frozenset(np.flatnonzero(taken).tolist())
     if not max_steps:
         return best
-    return _search(_worker_sets(members), n_workers, best, max_steps, lambda _: None)[0]
+    return _search(_Sets.of(members, n_all), n_workers, best, max_steps, lambda _: None)[0]
 
 
 def _resting_curve(
@@ -370,7 +418,7 @@ def _resting_curve(
 ) -> tuple[Int64[np.ndarray, " curve"], Bool[np.ndarray, " curve"]]:
     """Return, for each k, the most tasks found that k workers label alone, and whether it is proved."""
     members = few_worker_tasks(labels.worker, labels.task_start, most)
-    sets = _worker_sets(members) if max_steps else Sets()
+    sets = _Sets.of(members if max_steps else members[:0], labels.n_workers)
     resting, exact = np.zeros(most, dtype=np.int64), np.zeros(most, dtype=np.bool_)
     best = np.zeros(labels.n_workers, dtype=np.bool_)
     known: dict[bytes, tuple[int, int]] = {}
@@ -383,49 +431,32 @@ def _resting_curve(
         tell = counter(progress, "robustness", most * steps, before=(k - 1) * steps)
         tell(1)
         if max_steps:
-            small = Counter({workers: n for workers, n in sets.items() if len(workers) <= k})
             start = frozenset(np.flatnonzero(best).tolist())
-            found, exact[k - 1] = _search(small, k, start, max_steps, tell)
+            found, exact[k - 1] = _search(sets.up_to(k), k, start, max_steps, tell)
             best = np.isin(np.arange(labels.n_workers), list(found))
         resting[k - 1] = n_resting(members, best)
     return resting, exact
 
 
-def _worker_sets(members: Int32[np.ndarray, "tasks most"]) -> Sets:
-    """Count the tasks of each set of workers."""
-    return Counter(frozenset(worker for worker in row if worker >= 0) for row in members.tolist())
-
-
-def _resting(sets: Sets, taken: frozenset[int]) -> int:
-    """Count the tasks whose workers are all taken."""
-    return sum(n_tasks for workers, n_tasks in sets.items() if workers <= taken)
-
-
 def _search(
-    sets: Sets, k: int, best: frozenset[int], max_steps: int, tell: Callable[[int], object]
+    sets: _Sets, k: int, best: frozenset[int], max_steps: int, tell: Callable[[int], object]
 ) -> tuple[frozenset[int], bool]:
     """Return the k workers with the most tasks by branch and bound, and whether the search was complete."""
     todo: list[tuple[frozenset[int], frozenset[int]]] = [(frozenset(), frozenset())]
-    most, n_steps = _resting(sets, best), 0
+    most, n_steps = sets.shares(best, frozenset(), 0)[0], 0
     while todo:
         if n_steps == max_steps:
             return best, False
         n_steps += 1
         taken, out = todo.pop()
-        done, weight = 0, Counter[int]()
-        for workers, n_tasks in sets.items():
-            new = workers - taken
-            if not new:
-                done += n_tasks
-            elif len(new) <= k - len(taken) and not new & out:
-                # each untaken worker of a task bears an equal part of it
-                weight.update(dict.fromkeys(new, n_tasks / len(new)))
+        room = k - len(taken)
+        done, share = sets.shares(taken, out, room)
         if done > most:
             best, most = taken, done
-        highest = sorted(weight.items(), key=lambda item: (-item[1], item[0]))
-        bound = done + sum(share for _, share in highest[: k - len(taken)])
-        if highest and bound > most + 1 - 1e-6:  # one task more is possible
-            worker = highest[0][0]
+        highest = np.argsort(-share, kind="stable")[:room]
+        bound = done + sum(share[highest].tolist())
+        if share.any() and bound > most + 1 - 1e-6:  # one task more is possible
+            worker = int(highest[0])
             todo += [(taken, out | {worker}), (taken | {worker}, out)]
         tell(1 + n_steps)
     return best, True

@@ -26,8 +26,9 @@ from jaxtyping import Bool, Float, Float64, Int, Int16, Int64
 
 from quality.aggregation import Consensus, Result, decide, posterior_found
 from quality.argument_types import check_arguments
-from quality.choice import folds, predict_held_out
+from quality.choice import folds
 from quality.labels import CrowdLabels, check_gold, freeze_arrays
+from quality.parallel import kernel
 
 __all__ = ["HeldOut", "JoinedVoice", "hold_labels_out", "join_voice"]
 
@@ -305,7 +306,7 @@ def _log_likelihood(
     for number, log_crowd in enumerate(held_out.log_belief):
         out = held_out.fold == number
         belief = _joined(log_crowd, log_voice, crowd, voice)
-        log_p = predict_held_out(labels, out, belief)
+        log_p = _predicted_by_crowd(labels, out, belief)
         found += np.bincount(labels.task[out], log_p, labels.n_tasks)
     return found
 
@@ -322,3 +323,50 @@ def _worth(log_voice: Float64[np.ndarray, "judged classes"], held_out: HeldOut) 
     together = np.bincount(cell)[cell]
     n_left = float(np.mean(np.diff(labels.task_start)[labels.task[held]] - together))
     return min(MAX_WORTH, float(n_left * (voice - nothing) / max(crowd - nothing, FLOOR)))
+
+
+def _predicted_by_crowd(
+    labels: CrowdLabels,
+    out: Bool[np.ndarray, " labels"],
+    belief: Float64[np.ndarray, "tasks classes"],
+) -> Float64[np.ndarray, " held"]:
+    """Return the log-probability of each label held out, by what the crowd's labels mean under a belief.
+
+    It is the mean of two. The first is by the crowd's confusion matrix, from the labels not held out. The
+    second is by the crowd's share of right labels alone, and wrong ones are spread evenly: a voice that
+    renames the classes has a good matrix, and nothing right.
+    """
+    n_classes = labels.n_classes
+    counts = np.full((n_classes, n_classes), 1.0 / n_classes)  # a label nobody gives stays possible
+    _add_answers(labels.task, labels.label, out, np.ascontiguousarray(belief), counts)
+    right = np.trace(counts) / counts.sum()
+    meaning = np.full((n_classes, n_classes), (1.0 - right) / max(n_classes - 1, 1))
+    np.fill_diagonal(meaning, right)
+    meaning += counts / counts.sum(axis=0)
+    predicted = np.zeros(np.count_nonzero(out))
+    _predict(labels.task, labels.label, out, np.ascontiguousarray(belief), meaning / 2, predicted)
+    return np.log(predicted, out=predicted)
+
+
+@kernel
+def _predict(task, label, out, posterior, by_label, predicted) -> None:
+    """Add up the chance of each label held out over the truths."""
+    place = 0
+    for row in range(len(label)):
+        if not out[row]:
+            continue
+        believed, chance = posterior[task[row]], by_label[label[row]]
+        for truth in range(len(chance)):
+            predicted[place] += believed[truth] * chance[truth]
+        place += 1
+
+
+@kernel
+def _add_answers(task, label, out, posterior, by_label) -> None:
+    """Add each label that is not held out to the counts of its class, by the probability of each truth."""
+    for row in range(len(label)):
+        if out[row]:
+            continue
+        given, believed = by_label[label[row]], posterior[task[row]]
+        for truth in range(len(given)):
+            given[truth] += believed[truth]

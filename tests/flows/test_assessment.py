@@ -196,6 +196,20 @@ def test_columns_of_a_file_may_have_other_names(tmp_path: Path) -> None:
     assert sorted(found.workers.arrow["worker"].to_pylist()) == ["a", "b", "c"]
 
 
+def test_names_that_only_a_data_frame_has_or_no_file_are_no_mistake(tmp_path: Path) -> None:
+    """A run refuses a column that is named and in no table; here a file may have the names themselves."""
+    path = tmp_path / "labels.csv"
+    path.write_text("worker,task,label\na,t1,x\nb,t1,y\na,t2,x\nb,t2,x\n")
+    gold = pd.DataFrame({"about": ["t1"], "said": ["x"]})
+    tasks = tmp_path / "tasks.csv"
+    tasks.write_text("task,said\nt1,0.5\nt2,0.7\n")
+    for given in ({"gold": gold}, {"tasks": str(tasks)}, {}):
+        found = assess(
+            str(path), worker="who", task="about", label="said", filter={"n_workers": 0}, **given
+        )
+        assert found.consensus.arrow["task"].to_pylist() == ["t1", "t2"]
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
@@ -227,6 +241,22 @@ def test_a_label_for_each_task_is_no_table(kind: Any) -> None:
         TableError, match=f"gold must have columns, .* got a {kind.__name__} of single"
     ):
         assess(labels, gold=gold, **NAMED)
+
+
+def test_a_column_of_another_library_is_no_table() -> None:
+    """A Series of Polars, which has no `ndim`, was refused for columns of several types."""
+
+    class Series:
+        shape = (2,)
+
+    with pytest.raises(TableError, match=r"labels must have columns, .* got a Series of single"):
+        assess(Series())
+
+
+def test_nothing_is_no_table() -> None:
+    """It was refused in the words of a settings file."""
+    with pytest.raises(TableError, match="labels must be a path, a data frame .* got NoneType"):
+        assess(None)
 
 
 def test_refusals_name_arguments_and_no_options(found: Assessment, tmp_path: Path) -> None:

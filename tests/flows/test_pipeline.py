@@ -94,6 +94,8 @@ def test_digests_of_inputs_are_keyed(campaign: tuple[Settings, RunResult]) -> No
 def test_the_run_folder_is_its_owners_alone(campaign: tuple[Settings, RunResult]) -> None:
     settings, result = campaign
     assert result.folder.stat().st_mode & 0o777 == 0o700
+    # names of runs show when data were new, as a run where nothing is leaves no folder
+    assert settings.runs.stat().st_mode & 0o777 == 0o700
     assert (settings.state / "ledger.sqlite").stat().st_mode & 0o777 == 0o600
     assert (settings.state / "fingerprint.key").stat().st_mode & 0o777 == 0o600
 

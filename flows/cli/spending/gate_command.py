@@ -94,14 +94,12 @@ def gate(
     call declares the holdout, --candidates, --refutations, --level, --tolerance and --epsilon for good.
     """
     from flows.spending import GateTerms, ask_candidates  # the ledger, for this command only
-    from flows.tables import read_scores  # DuckDB, likewise
+    from flows.tables import read_scores, reading_of_scores  # DuckDB, likewise
 
     with mistakes():
         refuse_elsewhere(state)
-        reading, needed = (
-            reading_of_options(sep, encoding, sheet, False),
-            ("example", "split", score),
-        )
+        reading = reading_of_scores(reading_of_options(sep, encoding, sheet, False), score)
+        needed = "example", "split", score
         with one_table(scores, needed, reading, tell=not json_) as file, waiting_for("scores"):
             read = read_scores(file, score=score, candidate=candidate)
         terms = GateTerms(score, candidates, refutations, epsilon, level, tolerance, begun)

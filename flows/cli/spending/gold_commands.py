@@ -105,7 +105,7 @@ def _tasks(settings: Settings) -> tuple[list[str], list[str], tuple[str, ...]]:
     alone = {"gold": gold, "tasks": (), "reference": None, "embeddings": None}
     inputs = settings.input.model_copy(update=alone)
     with TemporaryDirectory(prefix="crowdassay-") as folder:
-        sources = open_sources(inputs, Path(folder))
+        sources = open_sources(inputs, Path(folder), mapped=False)
         with sources.naming_files():
             labels = read_labels(
                 sources.labels.table, classes=settings.classes, duplicates=inputs.duplicates,

@@ -6,7 +6,11 @@ from flows.faces import late_face
 
 if TYPE_CHECKING:
     from flows.tables.columns.comparison_columns import read_comparisons
-    from flows.tables.columns.score_columns import CandidateScores, read_scores
+    from flows.tables.columns.score_columns import (
+        CandidateScores,
+        read_scores,
+        reading_of_scores,
+    )
     from flows.tables.columns.set_columns import read_gold_sets, read_multilabels
     from flows.tables.columns.task_columns import (
         ColumnScale,
@@ -33,6 +37,7 @@ __all__ = [
     "read_matrix",
     "read_multilabels",
     "read_scores",
+    "reading_of_scores",
     "standardized",
     "stream_features",
     "task_texts",

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,11 +31,12 @@ from flows.tables.refusals import (
 )
 from flows.tables.text_table import TextTable, open_table
 
-__all__ = ["CandidateScores", "read_scores"]
+__all__ = ["CandidateScores", "read_scores", "reading_of_scores"]
 
 DEVELOPMENT = ("development", "dev")
 HOLDOUT = "holdout"
 SPLITS = (*DEVELOPMENT, HOLDOUT)
+NAMES = ("candidate", "example", "split")
 
 
 class _Rows(NamedTuple):
@@ -74,6 +75,14 @@ class CandidateScores:
     holdout: Float[np.ndarray, " examples"] = field(repr=False)
 
 
+def reading_of_scores(reading: Reading, score: str) -> Reading:
+    """Return a reading by which no cell decides whether the others have decimal commas.
+
+    A score that did would move those of other examples, which the gate's price does not cover.
+    """
+    return replace(reading, apart=(*NAMES, score))
+
+
 def read_scores(
     path: Path, reading: Reading = AS_FOUND, *, score: str = "score", candidate: str | None = None
 ) -> tuple[CandidateScores, ...]:
@@ -81,7 +90,8 @@ def read_scores(
 
     The columns are example, split (development, or dev; holdout), the score, and candidate. Without a column
     candidate all rows are of the candidate named, or else of one with the file's name. True is 1 and false
-    is 0. Any cell of a holdout's score is accepted: refusing one would reveal an example.
+    is 0. A comma is a decimal point, in each cell by itself. Any cell of a holdout's score is accepted:
+    refusing one would reveal an example.
 
     Raises
     ------
@@ -89,16 +99,16 @@ def read_scores(
         If a column is missing, a name blank, a row repeated, a split not one of these or empty, an
         example in both, a development score not in [0, 1], or candidates lack examples that others have.
     """
-    table = open_table(path, ("example", "split", score), reading)
+    table = open_table(path, ("example", "split", score), reading_of_scores(reading, score))
     if "candidate" not in table.names:
         _name_candidate(table, candidate or path.name.partition(".")[0])
-    refuse_names(table, ("candidate", "example", "split"))
+    refuse_names(table, NAMES)
     refuse_outside(table, "split", SPLITS, f"splits, which are {DEVELOPMENT[0]} and {HOLDOUT}")
     refuse_duplicates(
         table, ("candidate", "example"), "error", "give each version of a candidate its own name"
     )
     number = f"CASE lower({quote(score)}) WHEN 'true' THEN 1 WHEN 'false' THEN 0 ELSE "
-    number += f"try_cast({quote(score)} AS DOUBLE) END"
+    number += f"try_cast(replace({quote(score)}, ',', '.') AS DOUBLE) END"
     _refuse_scores(table, score, number)
     rows = table.connection.execute(
         f"SELECT candidate, example, split = '{HOLDOUT}' AS held, coalesce({number}, 'nan') AS score, "

@@ -15,8 +15,8 @@ from pathlib import Path
 import duckdb
 
 from flows.settings import LAKES, SCHEMES, address_of
+from flows.tables.file_formats import connected
 from flows.tables.refusals import OF_FILE_ALONE, TableError, literal, quote, text_of_json
-from flows.tables.text_table import connected
 
 __all__ = ["fetch_address"]
 

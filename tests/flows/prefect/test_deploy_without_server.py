@@ -134,6 +134,7 @@ def runner(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         return uuid4()
 
     async def enter(self: Runner) -> Runner:
+        self._scheduled_run_poller = self._cancelling_observer = Mock()
         return self
 
     async def start(self: Runner) -> None:
@@ -175,7 +176,7 @@ def test_serving_is_ended_by_sigterm_and_the_terminals_end_as_by_ctrl_c(
         runner.append("ready")
         send(number)
 
-    _serve_until_ended(_Serving(Mock(), ready))
+    _serve_until_ended(_Serving(Mock(), ready, runner.append))
     assert runner[:3] == ["added", "ready", "paused"]
 
 
@@ -192,7 +193,7 @@ def test_sigterm_ends_a_job_in_the_background(runner: list[str], ctrl_c: None) -
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        _serve_until_ended(_Serving(Mock(), ready))
+        _serve_until_ended(_Serving(Mock(), ready, runner.append))
     finally:
         signal.signal(signal.SIGHUP, before)
     assert runner[:3] == ["added", "ready", "paused"]
@@ -211,7 +212,7 @@ def test_what_is_asked_to_end_before_it_serves_does_not_say_that_it_serves(
             runner.append("added")
             return uuid4()
 
-    _serve_until_ended(Slow(Mock(), lambda: runner.append("ready")))
+    _serve_until_ended(Slow(Mock(), lambda: runner.append("ready"), runner.append))
     assert runner[:2] == ["added", "paused"]
 
 
@@ -239,7 +240,7 @@ def test_a_run_that_heeds_no_signal_is_killed(
                 return await super().__aenter__()
 
         monkeypatch.setattr(deploy, "CANCEL_SECONDS", 0.1)
-        deploy._serve_until_ended(Busy(Mock(), lambda: None))
+        deploy._serve_until_ended(Busy(Mock(), lambda: None, runner.append))
         assert run.wait() == -signal.SIGKILL
 
 
@@ -259,8 +260,55 @@ def test_an_api_that_has_gone_is_a_sentence_and_runs_end_nevertheless(
             runner.append("cancelled")
 
     with pytest.raises(SettingsError, match="no longer answers"):
-        _serve_until_ended(Alone(Mock(), partial(send, signal.SIGTERM)))
+        _serve_until_ended(Alone(Mock(), partial(send, signal.SIGTERM), runner.append))
     assert runner == ["added", "cancelled"]
+
+
+@pytest.mark.prefect
+def test_serving_goes_on_while_the_server_is_away_and_says_so_once() -> None:
+    """At the third question without an answer Prefect's loop printed a traceback and ended serving."""
+    from httpx import ConnectError, HTTPStatusError, Request, Response
+    from prefect.utilities.services import critical_service_loop
+
+    from flows.prefect.deploy import AWAY, BACK, _Serving
+
+    def answer(code: int) -> HTTPStatusError:
+        return HTTPStatusError("", request=Request("GET", "http://x"), response=Response(code))
+
+    away = [ConnectError("refused")] * 4 + [answer(502)] * 4
+    asker, told = Mock(due=AsyncMock(side_effect=[*away, None, None, answer(404)])), list[str]()
+    _Serving(Mock(), lambda: None, told.append)._ask_on(asker, "due")
+    with pytest.raises(HTTPStatusError) as caught:
+        asyncio.run(critical_service_loop(asker.due, interval=0.0, printer=told.append))
+    assert caught.value.response.status_code == 404  # which no waiting mends
+    assert told == [AWAY, BACK]
+
+
+@pytest.mark.prefect
+@pytest.mark.parametrize("former", ["/elsewhere/settings.toml", "the same", None])
+def test_a_deployment_that_takes_anothers_place_says_whose(
+    former: str | None, settings: Path
+) -> None:
+    """Two campaigns of one name: the first one's runs ended without a word."""
+    from prefect.exceptions import ObjectNotFound
+
+    from flows.prefect.deploy import Schedule, _deployment, _say_replaced
+    from flows.settings import load_settings
+
+    deployment, told = (
+        _deployment(settings, load_settings(settings), Schedule(), None),
+        list[str](),
+    )
+    path = str(settings) if former == "the same" else former
+    client = Mock()
+    client.read_deployment_by_name.return_value.parameters = {"settings_path": path}
+    if former is None:
+        client.read_deployment_by_name.side_effect = ObjectNotFound(Exception())
+    _say_replaced(client, deployment, told.append)
+    said = (
+        f"crowdassay/small ran {former} and runs it no more; --name gives each its own deployment"
+    )
+    assert told == ([said] if former == "/elsewhere/settings.toml" else [])
 
 
 SENDERS = {

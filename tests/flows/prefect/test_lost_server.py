@@ -54,6 +54,13 @@ def api(place: tuple[int, Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[Ca
     kill()
 
 
+def services() -> dict[int, object]:
+    """Prefect's services that this process keeps, each with the address of a server."""
+    from prefect.concurrency.services import ConcurrencySlotAcquisitionWithLeaseService as Turns
+
+    return dict(Turns._instances)
+
+
 @pytest.mark.parametrize("dies_in", ["aggregate", "write_report"])
 def test_a_run_whose_server_dies_ends_soon_and_keeps_what_it_has_done(
     dies_in: str, api: Callable[[], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -86,6 +93,7 @@ def test_a_run_whose_server_dies_ends_soon_and_keeps_what_it_has_done(
         with pytest.raises(EngineError, match=r"publish proportions and what .* --resume goes on"):
             run()
         assert len(list((tmp_path / "campaign").glob("runs/.partial-*/aggregate.json"))) == 1
+    assert services() == {}, "they would ask that server for the next run of this process"
     assert time.monotonic() - begin < 90
 
 
@@ -119,6 +127,7 @@ def test_a_flow_that_is_called_has_its_own_outcome_soon(
         with pytest.raises(EngineError, match=r"publish proportions and what .* --resume goes on"):
             crowd_quality_flow(path)
     assert time.monotonic() - begin < 50
+    assert services() == {}, "they would ask that server for the next run of this process"
     assert PREFECT_CLIENT_MAX_RETRIES.value() == PREFECT_CLIENT_MAX_RETRIES.default()
     with (
         temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}),

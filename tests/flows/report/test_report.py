@@ -588,6 +588,22 @@ def test_public_page_holds_the_releases(public: str) -> None:
         assert words in text
 
 
+def test_public_pages_do_not_deny_the_public_counts_that_they_show() -> None:
+    """Tasks of a group are as many as its labels, and comparisons as many as their answers."""
+    leads = [
+        line
+        for page in Path(charts.__file__).with_name("templates").glob("*.j2")
+        for line in page.read_text(encoding="utf-8").splitlines()
+        if "This page holds no" in line
+    ]
+    assert len(leads) == 3
+    assert all(
+        "no exact count of what the crowd said" in line
+        or "no exact count of what was preferred" in line
+        for line in leads
+    )
+
+
 @pytest.mark.parametrize("unit", list(Unit))
 def test_public_page_promises_its_unit_and_says_what_it_does_not_promise(
     tmp_path: Path, unit: Unit

@@ -22,7 +22,10 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-def test_a_campaigns_folder_must_have_a_path_that_runs_can_record(tmp_path: Path) -> None:
+def test_a_campaigns_folder_must_have_a_path_that_runs_can_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under LC_ALL=C with PYTHONUTF8=0 every name beyond ASCII is none: renaming is not what helps."""
     folder = tmp_path / os.fsdecode(b"campagne d\xe9j\xe0")
     try:
         folder.mkdir()
@@ -33,6 +36,16 @@ def test_a_campaigns_folder_must_have_a_path_that_runs_can_record(tmp_path: Path
         SettingsError, match=r"path of UTF-8 text, got '.*d\\udce9j\\udce0'; rename it"
     ):
         load_settings(folder / "settings.toml")
+    monkeypatch.setattr("flows.files.sys.getfilesystemencoding", lambda: "ascii")
+    with pytest.raises(SettingsError, match=r"reads names as ascii: set PYTHONUTF8=1, or LC_ALL="):
+        load_settings(folder / "settings.toml")
+
+
+def test_settings_that_come_through_a_pipe_are_refused(tmp_path: Path) -> None:
+    """A run reads them more than once: it waited for ever, or missed the first key."""
+    os.mkfifo(tmp_path / "settings.toml")
+    with pytest.raises(SettingsError, match="is a pipe or a device, .*; save what comes, and name"):
+        load_settings(tmp_path / "settings.toml")
 
 
 def test_paths_are_relative_to_the_settings_file(tmp_path: Path) -> None:

@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from distributed import Client
 
 from flows.settings import EngineError, EngineSettings, GroupSettings
 from flows.sharding import Mapper, open_mapper, stored
-from flows.sharding.dask import open_dask_mapper
+from flows.sharding.dask import _open_client, open_dask_mapper
 from flows.sharding.features import (
     FeatureFolder,
     FeaturePasses,
@@ -177,3 +179,23 @@ def test_no_more_than_a_block_of_rows_is_loaded_at_once(
     assert max(loaded) == ROWS
     assert sum(loaded) >= 3 * 4 * SIZE + 2 * SIZE  # three passes over the labelled bags, one more
     assert taken == [30] * 4
+
+
+def listening() -> set[tuple[str, int]]:
+    """Addresses at which this process and those that it began can be reached."""
+    own = psutil.Process()
+    connections = [
+        one for each in (own, *own.children(recursive=True)) for one in each.net_connections("inet")
+    ]
+    return {tuple(one.laddr) for one in connections if one.status == psutil.CONN_LISTEN}
+
+
+def test_nobody_else_joins_a_cluster_that_is_started_here() -> None:
+    """Whoever could would run code as this account, and read labels, ledger and key by it."""
+    before = listening()
+    with _open_client(EngineSettings(kind="dask", workers=1)) as client:
+        assert {place for place, _ in listening() - before} == {"127.0.0.1"}
+        scheme, _, place = client.scheduler.address.partition("://")
+        assert scheme == "tls"
+        with pytest.raises(OSError, match=r"reset by peer|Timed out"):
+            Client(f"tcp://{place}", timeout="2s", set_as_default=False)  # type: ignore[no-untyped-call]

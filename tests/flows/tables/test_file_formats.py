@@ -18,6 +18,7 @@ from flows.settings import InputSettings
 from flows.tables import (
     Reading,
     TableError,
+    connected,
     keep_standard_input,
     open_sources,
     open_table,
@@ -28,6 +29,7 @@ from quality import CrowdLabels
 from tests.flows.tables.workbook import write_workbook
 
 NEEDED = ("worker", "task", "label")
+ROOT = Path(__file__).resolve().parents[3]
 ROWS = [("ann", "1", "cat"), ("ben", "1", "dog"), ("ann", "2", "ça"), ("eve", "2", "cat")]
 
 
@@ -356,3 +358,25 @@ def test_records_that_begin_with_a_mark_are_known_on_standard_input(
     named.write_bytes('{"worker": "ann"}\n'.encode("utf-8-sig"))
     with pytest.raises(TableError, match=r"and is JSON; name it"):
         open_table(named, NEEDED)
+
+
+def test_what_memory_does_not_hold_is_its_owners_alone_and_goes_with_the_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By itself DuckDB leaves rows that it spills in the working directory, where all may read them."""
+    monkeypatch.chdir(tmp_path)
+    connection = connected()
+    connection.execute("SET memory_limit = '20MB'; SET threads = 1")
+    connection.execute("CREATE TABLE t AS SELECT hash(range)::VARCHAR AS a FROM range(600_000)")
+    connection.execute("CREATE TABLE u AS SELECT DISTINCT a FROM t ORDER BY a")
+    ((place,),) = connection.execute("SELECT current_setting('temp_directory')").fetchall()
+    assert any(Path(place).iterdir())
+    assert Path(place).stat().st_mode & 0o777 == 0o700
+    assert not list(tmp_path.iterdir())
+    del connection
+    assert not Path(place).exists()
+
+
+def test_no_table_is_read_by_another_connection() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "flows").rglob("*.py")]
+    assert sum(text.count("duckdb.connect(") for text in texts) == 1

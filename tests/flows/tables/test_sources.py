@@ -503,6 +503,25 @@ def test_a_column_that_is_named_and_in_no_file_of_the_only_table_is_refused(
     assert opened(mapped, tmp_path / "run", gold=gold, columns=("label=said",)).gold is not None
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet", "folder"])
+def test_a_column_that_is_named_and_in_no_table_of_a_run_is_refused(
+    tmp_path: Path, kind: str
+) -> None:
+    """The labels' own `label` was taken for a misspelt one; a name that the gold alone has is none."""
+    (tmp_path / "days").mkdir()
+    path = write(tmp_path / "days" / "labels.csv", DAY_1)
+    if kind == "parquet":
+        path = write_parquet(tmp_path / "labels.parquet", DAY_1)
+    elif kind == "folder":
+        path = write(path.parent / "more.csv", DAY_2).parent
+    gold = write(tmp_path / "gold.csv", ["t1,a"], "task,truth")
+    given = {"gold": gold, "columns": ("label=truth",)}
+    assert opened(path, tmp_path / "run", **given).gold is not None
+    told = "must have the column 'turth', which is to be label; mend the name in --map or columns"
+    with pytest.raises(TableError, match=told):
+        opened(path, tmp_path / "again", columns=("label=turth",))
+
+
 def test_a_damaged_file_whose_columns_are_named_is_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "labels.parquet"
     path.write_bytes(b"PAR1 and nothing else")

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import norm, qmc
+from scipy.stats import chi2, norm, qmc
 
 from learners.class_ratios.kernels import set_gram
 from learners.class_ratios.mean_matching import (
@@ -238,6 +238,16 @@ def test_the_tail_of_weighted_squares_is_within_a_tenth(weight, tail):
     value = float(np.quantile(drawn, 1 - tail))
     assert squares_tail(weight, value) == pytest.approx(tail, rel=0.12)
     assert squares_tail(1e-9 * weight, 1e-9 * value) == pytest.approx(squares_tail(weight, value))
+
+
+@pytest.mark.parametrize("n_squares", [1, 2, 5])
+def test_the_tail_of_equal_squares_is_chi_squares_within_a_tenth_and_far_out_within_a_sixth(
+    n_squares,
+):
+    for tail in np.geomspace(1e-200, 0.5, 60):
+        found = squares_tail(np.ones(n_squares), float(chi2.isf(tail, n_squares)))
+        most = 1.1 if tail >= 1e-7 else 7 / 6
+        assert 0.9 <= found / tail <= most
 
 
 def test_the_tail_of_weighted_squares_falls_with_the_value_and_has_an_end():

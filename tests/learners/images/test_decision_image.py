@@ -175,6 +175,20 @@ def test_a_crowd_that_misses_a_feature_is_seen_to():
     assert found.low[3] < 0 < found.high[3]
 
 
+@pytest.mark.parametrize("classifier", ["centroid", "logistic"])
+def test_a_crowd_that_errs_at_random_goes_by_the_same_features(classifier):
+    """Errors change the length of an image; three of 6 intervals miss 0 by chance in one of 400 draws."""
+    outside = np.zeros(2)
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=(200, 2))
+        gold = x[:, 0] + 0.3 * rng.normal(size=200) > 0
+        crowd = gold ^ (rng.random(200) < 0.2)
+        found = compare_decision_images(x, crowd, gold, classifier=classifier, n_boot=10, rng=rng)
+        outside += (found.low > 0) | (found.high < 0)
+    assert (outside <= 2).all()
+
+
 def test_labels_that_agree_are_as_alike_as_the_ceiling(rng):
     x = rng.normal(size=(200, 4))
     gold = x[:, 0] > 0

@@ -1,3 +1,5 @@
+import pickle
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -14,7 +16,7 @@ def weibull(x, a, b, lapse, chance=0.5):
 
 def test_the_threshold_of_an_exact_function_is_found():
     share = weibull(LEVELS, 1.0, 2.0, 0.03)
-    found = PsychometricFunction(n_boot=0).fit(LEVELS, share * 1e6, np.full(8, 1e6))
+    found = PsychometricFunction().fit(LEVELS, share * 1e6, np.full(8, 1e6))
     assert found.lapse_ == pytest.approx(0.03, abs=1e-3)
     assert found.scale_ == pytest.approx(1.0, rel=1e-2)
     assert found.slope_ == pytest.approx(2.0, rel=2e-2)
@@ -26,7 +28,7 @@ def test_the_ratio_of_two_thresholds_is_recovered():
     rng, ratios = np.random.default_rng(0), []
     for _ in range(12):
         found = [
-            PsychometricFunction(n_boot=0)
+            PsychometricFunction()
             .fit(LEVELS, rng.binomial(200, weibull(LEVELS, a, 1.5, 0.02)), np.full(8, 200))
             .threshold()
             for a in (1.7, 1.0)
@@ -37,28 +39,63 @@ def test_the_ratio_of_two_thresholds_is_recovered():
 
 
 @pytest.mark.long
-def test_intervals_cover():
-    """Threshold of 16 workers at .9; fewer than 8 have probability below 1e-5."""
-    rng = np.random.default_rng(1)
-    truth = (-np.log(1 - 0.25 / 0.48)) ** (1 / 1.5)
-    hits = 0
-    for seed in range(16):
-        right = rng.binomial(60, weibull(LEVELS, 1.0, 1.5, 0.02))
-        low, high = (
-            PsychometricFunction(level=0.9, n_boot=20, random_state=seed)
-            .fit(LEVELS, right, np.full(8, 60))
-            .ci_["threshold"]
-        )
-        hits += low <= truth <= high
-    assert hits >= 8
+@pytest.mark.parametrize(
+    ("link", "lapse", "lapse_max"),
+    [("weibull", 0.0, 0.06), ("logistic", 0.02, 0.3)],
+)
+def test_intervals_cover_near_a_lapse_rate_of_0(link, lapse, lapse_max):
+    """Of 20 workers' intervals at .95, fewer than 16 hold the truth by chance in one of 400 draws."""
+    rng, hits = np.random.default_rng(1), np.zeros(2)
+    x, slope = (LEVELS, 1.5) if link == "weibull" else (np.linspace(-3, 3, 9), 0.7)
+    share = psychometric._share(x, 0.8, slope, lapse, 0.5, link)
+    for _ in range(20):
+        found = PsychometricFunction(lapse_max=lapse_max, link=link)
+        found.fit(x, rng.binomial(60, share), np.full(len(x), 60))
+        level = found._middle(lapse)
+        truth = psychometric._level_at(level, 0.8, slope, lapse, 0.5, link)
+        for i, (name, true) in enumerate((("threshold", truth), ("lapse", lapse))):
+            low, high = found.ci_[name]
+            hits[i] += low <= true <= high
+    assert (hits >= 16).all()
+
+
+def test_an_interval_ends_where_the_likelihood_has_fallen_by_half_the_quantile_of_chi_square():
+    right, n = np.array([30, 33, 40, 52, 54, 58, 59, 59]), np.full(8, 60)
+    found = PsychometricFunction(lapse_max=0.2, level=0.9).fit(LEVELS, right, n)
+
+    def lost(name, value):
+        """Oracle: likelihood lost on a fine grid of the parameters, of which one is held."""
+        slope = np.geomspace(0.3, 8, 200)[:, None, None]
+        lapse = np.array([value]) if name == "lapse" else np.linspace(0, 0.2, 201)
+        lapse = lapse[:, None]
+        place = (-np.log1p(-0.25 / (0.5 - lapse))) ** (1 / slope)
+        thresholds = np.geomspace(0.4, 1.2, 150) if name == "lapse" else [value]
+        rest = [
+            (right * np.log(p) + (n - right) * np.log1p(-p)).sum(axis=-1).max()
+            for p in (
+                np.clip(weibull(LEVELS, one / place, slope, lapse), 0.5, 1 - 1e-12)
+                for one in thresholds
+            )
+        ]
+        return found.log_likelihood_ - max(rest)
+
+    for name in ("threshold", "lapse"):
+        for end in found.ci_[name]:
+            inside = name == "lapse" and end == 0
+            assert lost(name, end) == pytest.approx(2.7055 / 2, abs=0.03) or inside
+
+
+def test_an_interval_without_evidence_spans_all_that_is_allowed():
+    found = PsychometricFunction().fit(LEVELS, np.full(8, 1), np.full(8, 2))
+    assert found.ci_["lapse"] == (0.0, 0.06)
+    assert found.ci_["threshold"][1] == pytest.approx(4.0 * np.exp(3))
 
 
 def test_a_careless_worker_and_a_poor_one_are_told_apart():
     n = np.full(8, 500)
     poor, careless = weibull(LEVELS, 2.0, 2.0, 0.0), weibull(LEVELS, 0.5, 2.0, 0.25)
     one, other = (
-        PsychometricFunction(lapse_max=0.4, n_boot=0).fit(LEVELS, share * n, n)
-        for share in (poor, careless)
+        PsychometricFunction(lapse_max=0.4).fit(LEVELS, share * n, n) for share in (poor, careless)
     )
     assert one.lapse_ < 0.05 < 0.2 < other.lapse_
     assert one.scale_ > 1.5 > 0.8 > other.scale_
@@ -67,24 +104,22 @@ def test_a_careless_worker_and_a_poor_one_are_told_apart():
 def test_the_logistic_link_takes_negative_levels():
     x = np.linspace(-3, 3, 9)
     share = 0.25 + 0.75 / (1 + np.exp(-(x - 0.5) / 0.7))
-    found = PsychometricFunction(0.25, link="logistic", n_boot=0).fit(
-        x, share * 1e6, np.full(9, 1e6)
-    )
+    found = PsychometricFunction(0.25, link="logistic").fit(x, share * 1e6, np.full(9, 1e6))
     assert found.scale_ == pytest.approx(0.5, abs=0.02)
     assert found.threshold(0.625) == pytest.approx(0.5, abs=0.02)
 
 
-def test_parameters_are_cloned_and_the_seed_decides():
-    model = PsychometricFunction(0.5, n_boot=10, random_state=3)
+def test_a_clone_finds_the_same_and_a_pickle_keeps_it():
+    model = PsychometricFunction(0.5)
     right, n = np.array([52, 62, 80, 96]), np.full(4, 100)
-    one, other = (clone(model).fit(LEVELS[:4], right, n).ci_ for _ in range(2))
-    assert one == other
+    one, other = (clone(model).fit(LEVELS[:4], right, n) for _ in range(2))
+    assert one.ci_ == other.ci_ == pickle.loads(pickle.dumps(one)).ci_
 
 
 def test_without_three_quarters_the_threshold_is_halfway():
     n = np.full(8, 1000)
     share = weibull(LEVELS, 1.0, 2.0, 0.0, chance=0.8)
-    found = PsychometricFunction(0.8, n_boot=0).fit(LEVELS, share * n, n)
+    found = PsychometricFunction(0.8).fit(LEVELS, share * n, n)
     assert found.predict(np.array([found.threshold()]))[0] == pytest.approx(
         (0.8 + 1 - found.lapse_) / 2
     )
@@ -99,7 +134,6 @@ def test_without_three_quarters_the_threshold_is_halfway():
         ({"link": "probit"}, {}, "link must be"),
         ({"level": 95.0}, {}, "level must be in"),
         ({"level": float("nan")}, {}, "level must be in"),
-        ({"n_boot": -5}, {}, "n_boot must be >= 0"),
         ({}, {"right": np.ones(3)}, "of one length"),
         ({}, {"x": np.ones(4)}, "two finite levels"),
         ({}, {"x": np.array([-1.0, 1, 2, 3])}, "x must be >= 0"),
@@ -114,9 +148,7 @@ def test_what_does_not_fit_is_refused(knobs, change, message):
 
 
 def test_a_level_that_is_never_reached_is_refused():
-    found = PsychometricFunction(n_boot=0).fit(
-        LEVELS, weibull(LEVELS, 1, 2, 0) * 100, np.full(8, 100)
-    )
+    found = PsychometricFunction().fit(LEVELS, weibull(LEVELS, 1, 2, 0) * 100, np.full(8, 100))
     with pytest.raises(ValueError, match="level must be between chance"):
         found.threshold(0.4)
     with pytest.raises(ValueError, match="x must be >= 0 for the link 'weibull', got -1"):
@@ -131,7 +163,7 @@ def test_a_guess_at_the_truth_that_errs_is_no_lapse():
     share = weibull(LEVELS, 0.8, 2.0, 0.02)
     agreeing = share * 0.8 + (1 - share) * 0.2
     naive, told = (
-        PsychometricFunction(lapse_max=0.4, n_boot=0).fit(LEVELS, agreeing * n, n, certainty)
+        PsychometricFunction(lapse_max=0.4).fit(LEVELS, agreeing * n, n, certainty)
         for certainty in (None, np.full(8, 0.8))
     )
     assert naive.lapse_ > 0.15
@@ -201,7 +233,7 @@ def test_a_logistic_fit_moves_with_its_levels(factor, shift):
     x, n = np.linspace(-2, 2, 9), np.full(9, 200)
     right = np.random.default_rng(0).binomial(n, 0.5 + 0.48 / (1 + np.exp(-(x - 0.4) / 0.5)))
     one, other = (
-        PsychometricFunction(link="logistic", n_boot=0).fit(levels, right, n)
+        PsychometricFunction(link="logistic").fit(levels, right, n)
         for levels in (x, x * factor + shift)
     )
     assert (other.scale_ - shift) / factor == pytest.approx(one.scale_, abs=1e-4)

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quality import CrowdLabels, encode, power_law_assignment
+from quality.reputation import robustness
 from quality.reputation.robustness import (
     few_worker_tasks,
     greedy_workers,
@@ -72,6 +73,42 @@ def test_on_the_weakest_workers_rest_the_most_tasks(labels: CrowdLabels, k: int)
     assert len(found) <= k
     tasks = [set(labels.worker[labels.task == t].tolist()) for t in range(labels.n_tasks)]
     assert sum(workers <= found for workers in tasks) == most_resting(labels, k)
+
+
+def searched(tasks: list[set[int]], k: int, max_steps: int) -> set[int]:
+    """Oracle: the same branch and bound on Python's sets, from no worker."""
+    best: set[int] = set()
+    todo: list[tuple[set[int], set[int]]] = [(set(), set())]
+    for _ in range(max_steps):
+        if not todo:
+            break
+        taken, out = todo.pop()
+        share = Counter[int]()
+        for workers in tasks:
+            new = workers - taken
+            if new and len(new) <= k - len(taken) and not new & out:
+                share.update(dict.fromkeys(new, 1 / len(new)))
+        done, most = (sum(workers <= chosen for workers in tasks) for chosen in (taken, best))
+        best = taken if done > most else best
+        highest = sorted(share, key=lambda worker: (-round(share[worker], 9), worker))
+        bound = done + sum(share[worker] for worker in highest[: k - len(taken)])
+        if highest and bound > max(done, most) + 1 - 1e-6:
+            todo += [(taken, out | {highest[0]}), (taken | {highest[0]}, out)]
+    return best
+
+
+@pytest.mark.parametrize("max_steps", [4, 30, 200])
+def test_a_search_of_many_steps_goes_where_a_slow_one_goes(
+    rng: np.random.Generator, max_steps: int
+) -> None:
+    """Kernels take the steps, thousands of which took minutes on Python's sets."""
+    labels = sparse_crowd(rng, 80, 12)
+    tasks = [set(labels.worker[labels.task == t].tolist()) for t in range(labels.n_tasks)]
+    members = few_worker_tasks(labels.worker, labels.task_start, 4)
+    found, _ = robustness._search(
+        robustness._Sets.of(members, labels.n_workers), 4, frozenset(), max_steps, lambda _: None
+    )
+    assert found == searched(tasks, 4, max_steps)
 
 
 def test_the_curve_says_how_each_of_its_points_was_found(rng: np.random.Generator) -> None:

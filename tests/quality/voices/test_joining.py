@@ -4,8 +4,10 @@ from importlib import import_module
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
 
 from quality import (
+    CrowdLabels,
     dawid_skene,
     encode,
     hierarchical_dawid_skene,
@@ -15,6 +17,9 @@ from quality import (
     regular_assignment,
     simulate_crowd,
 )
+from quality.choice import folds
+from quality.voices.joining import _predicted_by_crowd
+from tests.quality.labels.strategies import crowds
 
 
 def crowd(seed=0, *, n_classes=4, n_tasks=600, right=0.85):
@@ -209,3 +214,21 @@ def test_fewer_than_two_folds_are_refused_and_more_than_their_numbers_hold(n_fol
     """A label dealt to fold 32,768 would be held out of none, without a word."""
     with pytest.raises(ValueError, match=f"n_folds must {words}"):
         hold_labels_out(crowd()[0], majority_vote, n_folds=n_folds)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(crowds())
+def test_a_prediction_reads_labels_by_the_crowd_and_at_their_word(labels: CrowdLabels) -> None:
+    """Oracle: the counts and the prediction, label for label."""
+    out = folds(labels, 3) == 0
+    posterior = majority_vote(labels.keep_labels(~out)).posterior
+    counts = np.full((3, 3), 1 / 3)
+    for task, label in zip(labels.task[~out], labels.label[~out], strict=True):
+        counts[:, label] += posterior[task]
+    by_crowd = counts / counts.sum(axis=1, keepdims=True)
+    right_share = np.trace(counts) / counts.sum()
+    even = np.where(np.eye(3, dtype=bool), right_share, (1 - right_share) / 2)
+    held = zip(labels.task[out], labels.label[out], strict=True)
+    expected = [np.log(posterior[task] @ (by_crowd + even)[:, label] / 2) for task, label in held]
+    found = _predicted_by_crowd(labels, out, posterior)
+    assert found == pytest.approx(np.array(expected), abs=1e-9)

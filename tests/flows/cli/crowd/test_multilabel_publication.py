@@ -214,6 +214,15 @@ def test_the_page_is_of_its_facts_alone_and_names_are_text() -> None:
     assert set(links) <= set(FILES)
 
 
+def test_the_page_promises_a_tasks_consensus_labels_and_no_answer() -> None:
+    """A task's labels are also what workers said, and one answer can move the consensus of several tasks."""
+    assert publish("--budget", "2").exit_code == 0
+    page = Path("public/public.html").read_text(encoding="utf-8")
+    assert page.count("the consensus labels of one task") == 4
+    assert "the labels of one task" not in page
+    assert "every single" not in page
+
+
 def test_the_json_has_what_was_published() -> None:
     told = publish("--budget", "2", "--json")
     assert json.loads(told.stdout)["published"]["rows"] == released()["rows"]

@@ -10,7 +10,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flows.tables import Reading, TableError, read_scores
+from flows.tables import (
+    AS_FOUND,
+    Reading,
+    TableError,
+    opened_alone,
+    read_scores,
+    reading_of_scores,
+)
 
 ROWS = [
     ("short", "q3", "holdout", "1"), ("short", "q1", "dev", "0.5"), ("short", "q2", "holdout", "0"),
@@ -81,6 +88,24 @@ def test_nothing_in_a_holdouts_score_is_refused(tmp_path: Path, value: str) -> N
     (found,) = read_scores(write(tmp_path / "scores.csv", rows))
     assert found.holdout.shape == (2,)
     assert math.isnan(found.holdout[1]) == (value in ("nan", "none", ""))
+
+
+@pytest.mark.parametrize("value", ["1", "x", "0.5", "1,2,3", "", "1.000,5"])
+@pytest.mark.parametrize("rest", ["0,5", "1"])
+def test_one_cell_decides_nothing_about_the_commas_of_the_others(
+    tmp_path: Path, value: str, rest: str
+) -> None:
+    """Else one example would move the scores of all, which the gate's price is not for."""
+    holdout = [("short", f"q{k}", "holdout", rest) for k in range(2, 9)]
+    rows = [HEADER, ("short", "q0", "dev", "0,5"), ("short", "q1", "holdout", value), *holdout]
+    path = tmp_path / "scores.csv"
+    path.write_text("\n".join(";".join(row) for row in rows) + "\n")
+    reading = reading_of_scores(AS_FOUND, "score")
+    with opened_alone(path, ("example", "split", "score"), tmp_path, reading) as as_the_command:
+        for table in (path, as_the_command.table):
+            (found,) = read_scores(table)
+            assert found.development.tolist() == [0.5]
+            assert found.holdout[1:].tolist() == [float(rest.replace(",", "."))] * 7
 
 
 @pytest.mark.parametrize("value", ["nan", "1.5", "-0.1", "inf", "none", ""])
