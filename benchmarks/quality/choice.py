@@ -121,6 +121,7 @@ def settled(others: Sequence[Found]) -> Rule:
 
 def look_at(name: str) -> Found:
     """Score every rule on a set, and on its parts."""
+    print(name, flush=True)
     labels, gold = read_set(DATA / name)
     parts = () if name in WHOLE_ALONE else thinned(labels, gold, 0)
     known = [part for part in parts if np.count_nonzero(part.gold >= 0) >= MIN_GOLD]
