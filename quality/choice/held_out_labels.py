@@ -5,7 +5,7 @@
 >>> out = folds(labels, 3) == 0
 >>> posterior = majority_vote(labels.keep_labels(~out)).posterior
 >>> predict_held_out(labels, out, posterior).round(2)
-array([0., 0.])
+array([-1.15, -1.62])
 """
 
 import numpy as np
