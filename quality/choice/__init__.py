@@ -11,7 +11,7 @@ array([0, 1], dtype=int16)
 """
 
 from quality.choice.automatic import Auto, auto
-from quality.choice.held_out_labels import folds, predict_held_out
+from quality.choice.held_out_labels import folds
 from quality.choice.named_pool import NamedAuto, auto_of_named
 from quality.choice.sharded_automatic import (
     AutoByShards,
@@ -23,5 +23,5 @@ from quality.choice.sharded_automatic import (
 
 __all__ = [
     "Auto", "AutoByShards", "NamedAuto", "ShardFit", "auto", "auto_by_shards", "auto_of_named", "auto_result",
-    "fit_by_shards", "folds", "predict_held_out",
+    "fit_by_shards", "folds",
 ]  # fmt: skip
