@@ -133,7 +133,7 @@ def main() -> None:
 def rows_of(page: str) -> dict[str, list[tuple[str, ...]]]:
     r"""The rows of a page's table, by their first cell.
 
-    >>> rows_of("| a | b |\\n|---|---|\\n| small | 1 |\\n| small | 2 |")
+    >>> rows_of("| a | b |\n|---|---|\n| small | 1 |\n| small | 2 |")
     {'small': [('small', '1'), ('small', '2')]}
     """
     found: dict[str, list[tuple[str, ...]]] = {}

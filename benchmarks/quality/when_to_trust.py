@@ -51,8 +51,9 @@ NOTE = (
     "same about .55 for the truth and .3 for the class after it, which the whole crowd confuses. "
     "adversaries: alike, but a sixth of the workers answer at random and a sixth are always wrong. "
     f"Best rule: the one of fewest parameters within {WORTH} points of the best of the five. Regret: "
-    "points under the best of the five; below 0 the pool is above all of them. Nothing was settled on "
-    "these crowds. In the picture the colour is the regret of `auto`, a run's default, and the word "
+    "points under the best of the five; below 0 the pool is above all of them. No figure was settled on "
+    "these crowds, but that the pool hears common errors was thought of with `neighbours` in view. In the "
+    "picture the colour is the regret of `auto`, a run's default, and the word "
     "the best rule."
 )
 

@@ -179,9 +179,10 @@ def auto(
 
     Labels are dealt to folds. Each fold is held out in turn, every candidate is fitted to the rest, and
     its posterior predicts the labels of the fold. A worker is taken to give the truth as often as she
-    seems to know it under that posterior, and else a class by her habit: the shares of the classes among
-    her labels. A candidate that is `behind` the best by z standard errors has a weight in proportion to
-    exp(-z**2 / 2). The result is the mean of the posteriors by weight.
+    seems to know it under that posterior, and else a class by her habit, the shares of the classes among
+    her labels, or a class for which the whole crowd takes that truth. A candidate that is `behind` the
+    best by z standard errors has a weight in proportion to exp(-z**2 / 2). The result is the mean of the
+    posteriors by weight.
 
     A large table needs fewer folds: no further one is held out once `enough` labels have been predicted.
     Where one fold is enough, a candidate of :class:`InPasses` is fitted roughly first, and to the end only
@@ -224,8 +225,9 @@ def auto(
     taken. The result is the same on every run if the candidates' are.
 
     **Limits.** A candidate that predicts labels best need not know the truth best. The prediction knows
-    of a worker her habit and how often she is right, not which classes she confuses: a fit that models
-    these also predicts the errors that a crowd shares. Workers who copy each other are still believed.
+    of a worker her habit and how often she is right, and which classes the crowd confuses, not which she
+    does: a fit that models these also predicts the errors that some share. Workers who copy each other are
+    still believed.
     Hand over unfiltered labels: Dawid–Skene can use a malicious worker's inverted labels. A filter is
     compared fairly as part of a candidate, ``lambda labels: majority_vote(labels.keep_workers(...))``.
 

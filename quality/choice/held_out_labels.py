@@ -1,4 +1,4 @@
-"""Predictions of labels held out: folds of labels, workers' habits, and how often each knows the truth.
+"""Predictions of labels held out: folds of labels, workers' habits, what each knows, and common errors.
 
 >>> from quality import encode, majority_vote
 >>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("aabbba"))
@@ -8,6 +8,8 @@
 array([-1.15, -1.62])
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from jaxtyping import Bool, Float64, Int16, Int32, Int64
 
@@ -15,15 +17,42 @@ from quality.labels import CrowdLabels, NamedPosterior
 from quality.parallel import kernel
 
 __all__ = [
-    "add_known", "check_folds", "crowd_share", "dealt", "folds", "habits_of", "held_of_sizes",
-    "knowing", "log_by_workers", "log_known", "log_of_classes", "log_right", "predict_held_out",
-    "right_of", "right_shares",
+    "Told", "add_known", "check_folds", "crowd_share", "dealt", "errors_of", "folds", "habits_of",
+    "held_of_sizes", "knowing", "log_by_workers", "log_of_classes", "log_right", "most_shared",
+    "predict_held_out", "read_held_out", "right_of", "right_shares", "sharing", "told_of",
 ]  # fmt: skip
 
 MAX_FOLDS = 32_767  # a label's fold is a number of 16 bits
 PSEUDO_LABELS = 2.0  # of the crowd's share of right ones, beside each worker's own
-SHRUNK_BY = 5.0  # labels of the crowd's, in a worker's habit and in how often she knows
+SHRUNK_BY = (
+    5.0  # labels of the crowd's, in a worker's habit, in how often she knows, and in its errors
+)
 MOST = 0.99  # of a worker's labels that she may be held to know: anybody slips
+SHARES = np.linspace(0.0, 0.9, 10)  # of what is not known that may be common errors
+SHARES.setflags(write=False)
+
+
+class Told(NamedTuple):
+    """What labels held out are predicted by.
+
+    P(right) of each, its probability by its worker's habit and as a common error of the crowd's, how often
+    the worker knows the truth, and the largest share of common errors.
+    """
+
+    right: Float64[np.ndarray, " held"]
+    habit: Float64[np.ndarray, " held"]
+    error: Float64[np.ndarray, " held"]
+    knows: Float64[np.ndarray, " held"]
+    most: float
+
+    def log_p(self, shared: float) -> Float64[np.ndarray, " held"]:
+        """Return the labels' log-probability, with common errors as a share `shared` of what is not known."""
+        unknown = (1.0 - shared) * self.habit + shared * self.error
+        return np.asarray(np.log(self.knows * self.right + (1.0 - self.knows) * unknown))
+
+    def worth(self) -> Float64[np.ndarray, " shares"]:
+        """Return the labels' log-likelihood at each of `SHARES`; minus infinity above the largest."""
+        return np.array([self.log_p(at).sum() if at <= self.most else -np.inf for at in SHARES])
 
 
 def held_of_sizes(sizes: Int64[np.ndarray, " folds"], enough: int) -> int:
@@ -65,22 +94,38 @@ def predict_held_out(
     out: Bool[np.ndarray, " labels"],
     posterior: Float64[np.ndarray, "tasks classes"],
 ) -> Float64[np.ndarray, " held"]:
-    """Return the log-probability of each label held out, from its worker's habit and what she knows.
+    """Return the log-probability of each label held out, from what its worker knows and how she errs.
 
-    A worker gives the truth, or else a class by her habit, the shares of the classes among her labels. How
-    often she knows the truth is judged under the posterior, and both by the labels that are not held out.
-    So a label that a worker's habit explains is no merit of a posterior: not of one that follows those who
-    nearly always say yes.
+    A worker gives the truth, or else a class by her habit, the shares of the classes among her labels, or
+    else a class for which the crowd takes that truth. How often she knows the truth and what the crowd takes
+    it for are judged under the posterior, all by the labels that are not held out, and the share of common
+    errors by those that are. So a label that a worker's habit explains is no merit of a posterior: not of
+    one that follows those who nearly always say yes. Nor is it a fault that the crowd takes a class for
+    another, unless it does so more often than it knows the truth: then the posterior renames the classes.
     """
+    held = read_held_out(labels, out, posterior)
+    return held.log_p(sharing(held.worth()))
+
+
+def read_held_out(
+    labels: CrowdLabels,
+    out: Bool[np.ndarray, " labels"],
+    posterior: Float64[np.ndarray, "tasks classes"],
+) -> Told:
+    """Return what each label held out is predicted by, judged by the labels that are not."""
     kept, n_classes = ~out, labels.n_classes
     cell = labels.worker[kept].astype(np.int64) * n_classes + labels.label[kept]
     given = np.bincount(cell, minlength=labels.n_workers * n_classes)
     given = given.reshape(labels.n_workers, n_classes)
     habits = habits_of(given)
-    right, chance = add_known(labels.worker, labels.task, labels.label, kept, posterior, habits)
-    knows = knowing(right, chance, given.sum(axis=1))
-    worker, label = labels.worker[out], labels.label[out]
-    return log_known(posterior[labels.task[out], label], habits[worker, label], knows[worker])
+    right, chance, wrong = add_known(
+        labels.worker, labels.task, labels.label, kept, posterior, habits
+    )
+    n_labels, errors = given.sum(axis=1), errors_of(wrong, given.sum(axis=0))
+    knows = knowing(right, chance, n_labels)
+    most = most_shared(knows, n_labels)
+    worker, task, label = labels.worker[out], labels.task[out], labels.label[out]
+    return told_of(worker, task, label, posterior, habits, errors, knows, most)
 
 
 def habits_of(
@@ -92,6 +137,23 @@ def habits_of(
     return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
 
+def errors_of(
+    wrong: Float64[np.ndarray, "classes classes"], given: Int64[np.ndarray, " classes"]
+) -> Float64[np.ndarray, "classes classes"]:
+    """Return P(label | truth) of wrong labels, as ``[truth, label]``, shrunk to the classes' shares.
+
+    Nothing is said of them, all is 0, with two classes, where a truth has but one error and the habits tell
+    how often it is made, and with fewer labels than the table has cells.
+    """
+    n_classes = len(given)
+    if n_classes < 3 or given.sum() < wrong.size:
+        return np.zeros(wrong.shape)
+    others = np.tile(given + 1.0 / n_classes, (n_classes, 1))
+    np.fill_diagonal(others, 0.0)
+    counts = wrong + SHRUNK_BY * others / others.sum(axis=1, keepdims=True)
+    return np.asarray(counts / counts.sum(axis=1, keepdims=True))
+
+
 def add_known(
     worker: Int32[np.ndarray, " labels"],
     task: Int32[np.ndarray, " labels"],
@@ -99,11 +161,22 @@ def add_known(
     kept: Bool[np.ndarray, " labels"],
     posterior: Float64[np.ndarray, "tasks classes"],
     habits: Float64[np.ndarray, "workers classes"],
-) -> tuple[Float64[np.ndarray, " workers"], Float64[np.ndarray, " workers"]]:
-    """Return how many of each worker's labels are right, and would be by her habit alone, as expected."""
-    right, chance = np.zeros((2, len(habits)))
-    _add_known(worker, task, label, kept, np.ascontiguousarray(posterior), habits, right, chance)
-    return right, chance
+) -> tuple[
+    Float64[np.ndarray, " workers"],
+    Float64[np.ndarray, " workers"],
+    Float64[np.ndarray, "classes classes"],
+]:
+    """Return expected counts: each worker's right labels, those by her habit alone, and all wrong ones.
+
+    Wrong labels are counted as ``wrong[truth, label]``.
+    """
+    n_workers, n_classes = habits.shape
+    right, chance = np.zeros((2, n_workers))
+    wrong = np.zeros((n_classes, n_classes))  # [label, truth] while they are added up
+    believed = np.ascontiguousarray(posterior)
+    _add_known(worker, task, label, kept, believed, habits, right, chance, wrong)
+    np.fill_diagonal(wrong, 0.0)
+    return right, chance, np.ascontiguousarray(wrong.T)
 
 
 def knowing(
@@ -121,13 +194,34 @@ def knowing(
     return np.asarray(np.clip(knows, 0.0, MOST))
 
 
-def log_known(
-    right: Float64[np.ndarray, " held"],
-    habit: Float64[np.ndarray, " held"],
-    knows: Float64[np.ndarray, " held"],
-) -> Float64[np.ndarray, " held"]:
-    """Return labels' log-probability, from P(right), their workers' habits, and how often these know."""
-    return np.asarray(np.log(knows * right + (1.0 - knows) * habit))
+def most_shared(
+    knows: Float64[np.ndarray, " workers"], n_labels: Int64[np.ndarray, " workers"]
+) -> float:
+    """Return the largest share of common errors: a crowd makes no more of them than it knows."""
+    known = float(knows @ n_labels) / max(int(n_labels.sum()), 1)
+    return known / (1.0 - known)
+
+
+def told_of(
+    worker: Int32[np.ndarray, " held"],
+    task: Int32[np.ndarray, " held"],
+    label: Int16[np.ndarray, " held"],
+    posterior: Float64[np.ndarray, "tasks classes"],
+    habits: Float64[np.ndarray, "workers classes"],
+    errors: Float64[np.ndarray, "classes classes"],
+    knows: Float64[np.ndarray, " workers"],
+    most: float,
+) -> Told:
+    """Return what each label held out is predicted by."""
+    error = np.zeros(len(label))
+    if errors.any():
+        _add_errors(task, label, np.ascontiguousarray(posterior), errors, error)
+    return Told(posterior[task, label], habits[worker, label], error, knows[worker], most)
+
+
+def sharing(worth: Float64[np.ndarray, " shares"]) -> float:
+    """Return the share of common errors, from the log-likelihood at each of `SHARES`, shrunk to none."""
+    return float(SHARES[np.argmax(worth + SHRUNK_BY * np.log1p(-SHARES))])
 
 
 def right_of(
@@ -181,12 +275,23 @@ def log_of_classes(by_class: Int64[np.ndarray, " classes"]) -> Float64[np.ndarra
 
 
 @kernel
-def _add_known(worker, task, label, kept, posterior, habits, right, chance) -> None:
-    """Add to each worker's labels that are right, and to those that her habit alone would have right."""
+def _add_known(worker, task, label, kept, posterior, habits, right, chance, by_label) -> None:
+    """Add to each worker's right labels, to those by her habit alone, and to labels by their truths."""
     for row in range(len(label)):
         if not kept[row]:
             continue
         believed, habit = posterior[task[row]], habits[worker[row]]
+        given = by_label[label[row]]
         right[worker[row]] += believed[label[row]]
         for truth in range(len(habit)):
             chance[worker[row]] += believed[truth] * habit[truth]
+            given[truth] += believed[truth]
+
+
+@kernel
+def _add_errors(task, label, posterior, errors, error) -> None:
+    """Add up the chance of each label as a common error over the truths."""
+    for row in range(len(label)):
+        believed = posterior[task[row]]
+        for truth in range(len(believed)):
+            error[row] += believed[truth] * errors[truth, label[row]]

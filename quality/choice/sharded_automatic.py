@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float64, Int, Int16, Int32, Int64
+from jaxtyping import Bool, Float64, Int, Int16, Int32, Int64
 
 from quality.aggregation import (
     Consensus,
@@ -46,16 +46,20 @@ from quality.choice.automatic import (
     tried_among,
 )
 from quality.choice.held_out_labels import (
+    Told,
     add_known,
     crowd_share,
     dealt,
+    errors_of,
     habits_of,
     held_of_sizes,
     knowing,
-    log_known,
     log_of_classes,
     log_right,
+    most_shared,
     right_shares,
+    sharing,
+    told_of,
 )
 from quality.labels import Engine, LabelShard, Sums, of_voters
 from quality.reputation import soft_penalty_by_shards
@@ -186,7 +190,7 @@ def auto_by_shards(
     confusion matrices would be nearly empty. `auto` with its own candidates gives the same wherever message
     passing (KOS), whose messages do not add up over shards, has no weight.
 
-    **Cost.** The candidates' fits, and two passes over the shards for each.
+    **Cost.** The candidates' fits, and three passes over the shards for each.
 
     Examples
     --------
@@ -211,8 +215,10 @@ def auto_by_shards(
             for name in names
         }
         (given,) = rest.add_up(_given_by_workers, None)
-        kept = Kept(habits_of(given), given.sum(axis=1), log_of_classes(given.sum(axis=0)))
-        asked.append((kept, [_predicting(rest, found[name], kept) for name in names]))
+        kept = Kept(fold, habits_of(given), given.sum(axis=1), given.sum(axis=0))
+        asked.append(
+            (kept, [_predicting(engine, rest, found[name], kept, n_folds) for name in names])
+        )
     scores = _scores_by_shards(engine, names, n_folds, asked, n_held_out)
     if large:
         for place, score in enumerate(scores):
@@ -220,7 +226,7 @@ def auto_by_shards(
             if begun is not None and contends(score.behind, score.behind_error):
                 more = replace(begun, converged=False)
                 whole = fit(rest, score.name, 0, at_first=False, begun=more)
-                asked[0][1][place] = _predicting(rest, whole, kept)
+                asked[0][1][place] = _predicting(engine, rest, whole, kept, n_folds)
         scores = _scores_by_shards(engine, names, n_folds, asked, n_held_out)
     weighing = {score.name: score.weight for score in scores if score.weight}
     fits = {name: fit(engine, name, -1, at_first=False, begun=None) for name in weighing}
@@ -260,36 +266,49 @@ def auto_result(
 
 
 class Kept(NamedTuple):
-    """What the labels that are not held out say: workers' habits, their labels, and classes' log shares."""
+    """What the labels without a fold say: workers' habits, and how many labels are hers and of a class."""
 
+    fold: int
     habits: Float64[np.ndarray, "workers classes"]
     n_labels: Int64[np.ndarray, " workers"]
-    log_shares: Float64[np.ndarray, " classes"]
+    n_given: Int64[np.ndarray, " classes"]
 
 
 class Predicting(NamedTuple):
     """How a candidate predicts a shard's labels held out.
 
     Its posterior there is ``posterior(shard, belief)``. Each worker `knows` the truth of this share of her
-    tasks, and this `share` of her labels is right.
+    tasks, and this `share` of her labels is right. Of what is not known, a share `shared` is the crowd's
+    common `errors`, of at `most` so large a share.
     """
 
     posterior: Posterior
     belief: Any
+    errors: Float64[np.ndarray, "classes classes"]
     knows: Float64[np.ndarray, " workers"]
     share: Float64[np.ndarray, " workers"]
+    most: float
+    shared: float
 
 
 Asked = list[tuple[Kept, list[Predicting]]]
 """For each fold held out, what is kept, and how each candidate predicts."""
 
 
-def _predicting(rest: Engine, found: ShardFit, kept: Kept) -> Predicting:
-    """Return how a candidate predicts labels that are held out."""
-    right, chance = rest.add_up(_known, (*found[:2], kept.habits))
-    of_all = crowd_share(right.sum(), kept.n_labels.sum(), len(kept.log_shares))
+def _predicting(
+    engine: Engine, rest: Engine, found: ShardFit, kept: Kept, n_folds: int
+) -> Predicting:
+    """Return how a candidate that was fitted to the rest predicts labels that are held out."""
+    right, chance, wrong = rest.add_up(_known, (*found[:2], kept.habits))
+    of_all = crowd_share(right.sum(), kept.n_labels.sum(), len(kept.n_given))
     knows = knowing(right, chance, kept.n_labels)
-    return Predicting(*found[:2], knows, right_shares(right, kept.n_labels, of_all))
+    share = right_shares(right, kept.n_labels, of_all)
+    errors, most = errors_of(wrong, kept.n_given), most_shared(knows, kept.n_labels)
+    one = Predicting(*found[:2], errors, knows, share, most, 0.0)
+    if not one.errors.any():
+        return one
+    (worth,) = engine.add_up(_worth, (n_folds, kept, one))
+    return one._replace(shared=sharing(worth))
 
 
 def _scores_by_shards(
@@ -353,12 +372,25 @@ def _without_fold(shard: LabelShard, fold: int, n_folds: int) -> LabelShard:
 
 
 def _known(shard: LabelShard, asked: tuple[Posterior, Any, np.ndarray]) -> Sums:
-    """Return what a shard adds to both sums of :func:`add_known`."""
+    """Return what a shard adds to the sums of :func:`add_known`."""
     posterior, belief, habits = asked
     believed = _read_only(posterior(shard, belief))
     everything = np.ones(shard.n_labels, dtype=np.bool_)
     labels = shard.worker, _task_of(shard), shard.label
     return add_known(*labels, everything, believed, habits)
+
+
+def _worth(shard: LabelShard, asked: tuple[int, Kept, Predicting]) -> Sums:
+    """Return the log-likelihood of a shard's held-out labels at each share of common errors."""
+    n_folds, kept, one = asked
+    return (_told(shard, _fold(shard, n_folds) == kept.fold, kept, one).worth(),)
+
+
+def _told(shard: LabelShard, out: Bool[np.ndarray, " labels"], kept: Kept, one: Predicting) -> Told:
+    """Return what a shard's held-out labels are predicted by."""
+    believed = _read_only(one.posterior(shard.keep_labels(~out), one.belief))
+    labels = shard.worker[out], _task_of(shard)[out], shard.label[out]
+    return told_of(*labels, believed, kept.habits, one.errors, one.knows, one.most)
 
 
 def _answers_of_workers(shard: LabelShard, asked: tuple[Posterior, Any]) -> Sums:
@@ -377,16 +409,14 @@ def _predicted(shard: LabelShard, asked: tuple[int, Asked]) -> Sums:
     # sums over a task's held-out labels
     log_p, by_worker = np.zeros((2, len(by_fold[0][1]), shard.n_tasks))
     by_class = np.zeros(shard.n_tasks)
-    for number, (kept, candidates) in enumerate(by_fold):
-        out = fold == number
-        rest = shard.keep_labels(~out)
+    for kept, candidates in by_fold:
+        out = fold == kept.fold
         worker, label, asked_of = shard.worker[out], shard.label[out], task[out]
-        by_class += np.bincount(asked_of, kept.log_shares[label], shard.n_tasks)
+        by_class += np.bincount(asked_of, log_of_classes(kept.n_given)[label], shard.n_tasks)
         for place, one in enumerate(candidates):
-            right = one.posterior(rest, one.belief)[asked_of, label]
-            found = log_known(right, kept.habits[worker, label], one.knows[worker])
-            hers = log_right(right, one.share[worker], shard.n_classes)
-            log_p[place] += np.bincount(asked_of, found, shard.n_tasks)
+            held = _told(shard, out, kept, one)
+            hers = log_right(held.right, one.share[worker], shard.n_classes)
+            log_p[place] += np.bincount(asked_of, held.log_p(one.shared), shard.n_tasks)
             by_worker[place] += np.bincount(asked_of, hers, shard.n_tasks)
     apart = (one - log_p for one in log_p)
     sums = [(one.sum(axis=1), (one**2).sum(axis=1)) for one in apart]

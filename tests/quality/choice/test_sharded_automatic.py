@@ -6,6 +6,7 @@ from hypothesis import given, settings
 
 from quality import CrowdLabels, LocalEngine, encode, regular_assignment, simulate_crowd
 from quality.choice.automatic import CANDIDATES, Auto, auto
+from quality.choice.held_out_labels import folds, read_held_out
 from quality.choice.sharded_automatic import (
     SHARDED,
     AutoByShards,
@@ -147,6 +148,21 @@ def test_workers_of_one_class_are_predicted_as_on_the_whole_table(rng: np.random
     found, expected = auto_by_shards(cut_at(labels, CUT_IN[5])), auto(labels, candidates=THE_SAME)
     assert found.n_held_out == expected.n_held_out == labels.n_labels
     check_scores(found, expected)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("enough", [100, 30_000])
+def test_common_errors_are_heard_as_on_the_whole_table(
+    enough: int, rng: np.random.Generator
+) -> None:
+    """All take each of four classes for the next in three labels of ten."""
+    rows = regular_assignment(n_tasks=400, n_workers=80, labels_per_task=5, rng=rng)
+    truth = rng.integers(4, size=400)
+    label = (truth[rows.task] + (rng.random(len(rows.task)) < 0.3)) % 4
+    labels = encode(rows.worker, rows.task, label)
+    expected = auto(labels, candidates=THE_SAME, enough=enough)
+    assert read_held_out(labels, folds(labels, 10) == 0, expected.posterior).error.max() > 0.5
+    check_scores(auto_by_shards(cut_at(labels, CUT_IN[5]), enough=enough), expected)
 
 
 @pytest.mark.long
