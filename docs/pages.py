@@ -60,12 +60,13 @@ left out. Options are `-name value`.
 | `while (x < 9)` ... `end` | a loop |
 | `for (i = 0; i < 3; i = i + 1)` ... `end` | a loop that counts |
 | `foreach w (a b {x})` ... `end` | a loop over words |
-| `function f(a, b)` ... `end`, `return a * b` | a function, called as `f 1 2` or `f(1, 2)` |
+| `function f(a, b)` ... `end`, `return a * b` | a function, called as `f 1 2`, in expressions as `f(1, 2)` |
 | `include file.g` | another script of the same folder, or one of the package |
 | `quit` | end the script |
 
-Expressions have `+ - * / // % **`, comparisons, `&& || !` (or `and or not`), `a if t else b`, the
-functions `abs min max round len int float str sqrt exp log sin cos tan floor ceil`, the constants
+Expressions have `+ - * / % **`, comparisons, `&& || !` (or `and or not`), `a if t else b` (but no
+`//`, which begins a comment: write `floor(a / b)`), the functions `abs min max round len int float
+str sqrt exp log sin cos tan floor ceil`, the constants
 `pi` and `inf`, `get(path, field)`, `exists(path)` and `time()`. A field may be drawn for every row:
 `{normal 1.6 .3}` or `{normal(1.6, .3)}`; likewise `uniform`, `beta`, `gamma`, `lognormal`,
 `integers` (two numbers) and `exponential` (one). There is nothing else: no file, no other module

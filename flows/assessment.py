@@ -11,6 +11,8 @@ nothing is kept. To release anything, and pay for it, use a settings file and it
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,7 +29,7 @@ from flows.choices import LABEL_COLUMNS, Duplicates, GoldSampling
 from flows.files import OutputError, OutputFile
 from flows.pipeline import RunResult, run_pipeline
 from flows.run import Crowd, load_crowd
-from flows.settings import SettingsError, run_settings
+from flows.settings import Settings, SettingsError, run_settings
 from flows.tables import (
     Frame,
     ResultTable,
@@ -164,6 +166,7 @@ def assess(
             f"assess keeps and releases nothing, so it takes no {apart[0]}; write a settings file and "
             "run it: run_pipeline(load_settings(path))"
         )
+    _refuse_unknown(sections)
     # pandas names columns by numbers too
     columns = {"worker": str(worker), "task": str(task), "label": str(label)}
     if len(set(columns.values())) < len(columns):
@@ -193,6 +196,23 @@ def assess(
         except TableError as error:
             raise TableError(_unplaced(str(error))) from None
         return _assessment(found, types, gold_sampling)
+
+
+def _refuse_unknown(sections: Mapping[str, Any]) -> None:
+    """Raise SettingsError for a name that is neither an argument of :func:`assess` nor a section."""
+    own = [name for name in inspect.signature(assess).parameters if name != "sections"]
+    taken = [key for key in Settings.model_fields if key not in (*KEPT_APART, *own)]
+    for name in sections:
+        if name not in taken:
+            close = difflib.get_close_matches(name, (*own, *taken), n=1)
+            raise SettingsError(
+                f"assess takes no {name!r}; "
+                + (
+                    f"did you mean {close[0]!r}?"
+                    if close
+                    else f"known are {', '.join((*own, *taken))}"
+                )
+            )
 
 
 def _on_disk(

@@ -73,7 +73,8 @@ def write_settings(
     name = _name_of(given.labels) if name is None else name
     if not re.match(NAME, name):
         raise SettingsError(
-            f"--name must be letters, digits, dots, dashes and underscores, got {name!r}"
+            "--name must be letters, digits, dots, dashes and underscores, at most 200, got "
+            f"{name!r}"
         )
     found = facts_of(given)
     text = settings_text(found, name, _paths(given, output.parent.resolve()), given.duplicates)

@@ -37,7 +37,7 @@ __all__ = [
     "TopicsSettings",
 ]  # fmt: skip
 
-NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"  # of a campaign: it names run folders
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$"  # of a campaign: it names run folders
 
 
 class FilterSettings(Section):

@@ -127,7 +127,10 @@ def fault_sentence(error: ValidationError, settings: type[Section]) -> str:
         return plain[0]
     message = ", or ".join(dict.fromkeys(f"{one[0].lower()}{one[1:]}" for one in plain))
     if key == "name" and fault["type"] == "string_pattern_mismatch":
-        message = "must be letters, digits, dots, dashes and underscores, a letter or digit first"
+        message = (
+            "must be letters, digits, dots, dashes and underscores, a letter or digit first, "
+            "at most 200 in all"
+        )
     if key == "keep_runs":
         message = 'must be a number of runs, such as 20, or an age, such as "90 days"'
     if fault["type"] == "missing":

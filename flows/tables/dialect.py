@@ -40,19 +40,21 @@ THOUSANDS = r"\s*[-+]?\d{1,3}(\.\d{3})+"  # the beginning of a number in groups 
 NUMBER = re.compile(rf"{DECIMAL}|{THOUSANDS}\s*|\s*[-+]?\d+([eE][-+]?\d+)?\s*")
 DECIMALS, LEFT_OUT = "decimals after a comma", "left out"  # as `Dialect.oddities` says it
 IN_WORDS = {"\t": "tabs"}  # how a separator is named
-NO_TEXT = {  # how files begin that are no text, with what they are and how their names should end
-    b"\x1f\x8b": ("compressed by gzip", "name it *.csv.gz"),
-    b"\x28\xb5\x2f\xfd": ("compressed by zstd", "unpack it first"),
-    b"\xfd7zXZ": ("compressed by xz", "unpack it first"),
-    b"BZh": ("compressed by bzip2", "unpack it first"),
-    b"\x04\x22\x4d\x18": ("compressed by lz4", "unpack it first"),
-    b"PK\x03\x04": ("a workbook or a zip archive", "name it *.xlsx, or unpack it first"),
-    b"PAR1": ("Parquet", "name it *.parquet"),
-    b"SQLite format 3\0": ("a SQLite database", "write the table that is meant to a CSV file"),
-    b"ARROW1": ("Arrow's file format", "write it as Parquet or CSV"),
-    b"%PDF": ("a PDF", "name the table that it was made from"),
-    b'{"': ("JSON", "name it *.json"),
-    b'[{"': ("JSON", "name it *.json"),
+NO_TEXT = {  # patterns of how files begin that are no table in text, with what they are and what to do
+    rb"\x1f\x8b": ("compressed by gzip", "name it *.csv.gz"),
+    rb"\x28\xb5\x2f\xfd": ("compressed by zstd", "unpack it first"),
+    rb"\xfd7zXZ": ("compressed by xz", "unpack it first"),
+    rb"BZh": ("compressed by bzip2", "unpack it first"),
+    rb"\x04\x22\x4d\x18": ("compressed by lz4", "unpack it first"),
+    rb"PK\x03\x04": ("a workbook or a zip archive", "name it *.xlsx, or unpack it first"),
+    rb"\xd0\xcf\x11\xe0\xa1\xb1": ("a workbook of an old Excel", "name it *.xls"),
+    rb"PAR1": ("Parquet", "name it *.parquet"),
+    rb"SQLite format 3\0": ("a SQLite database", "write the table that is meant to a CSV file"),
+    rb".{8}DUCK.{2}\0{6}": ("a DuckDB database", "write the table that is meant to a CSV file"),
+    rb"ARROW1": ("Arrow's file format", "write it as Parquet or CSV"),
+    rb"%PDF": ("a PDF", "name the table that it was made from"),
+    rb"\s*(?i:<!doctype html|<html)": ("a web page", "name the table that it shows or links to"),
+    rb'\s*(\[\s*)?\{\s*"': ("JSON", "name it *.json"),
 }
 
 
@@ -195,7 +197,7 @@ def sniff(path: Path, reading: Reading) -> Dialect:
 def _refuse_no_text(start: bytes, path: Path) -> None:
     """Raise TableError for the beginning of a file that is no delimited text."""
     for mark, (kind, way_on) in NO_TEXT.items():
-        if start.removeprefix(codecs.BOM_UTF8).startswith(mark):
+        if re.match(mark, start.removeprefix(codecs.BOM_UTF8), re.DOTALL):
             raise TableError(f"{path.name} must be CSV by its name, and is {kind}; {way_on}")
 
 

@@ -123,7 +123,8 @@ def root_above(excess: Callable[[float], float], low: float, high: float, *, xto
     >>> root_above(lambda x: 1.1 - x, 0.0, 4.0, xtol=0.5)
     1.5
     """
-    at_high = excess(high) > 0
+    end = excess(high)
+    at_high = end > 0 if end else not excess(low) > 0  # a root at `high` has no sign of its own
     while high - low > xtol:
         middle = (low + high) / 2
         if not low < middle < high:  # neighbouring doubles

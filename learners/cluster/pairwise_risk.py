@@ -69,8 +69,8 @@ class PairwiseRiskClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     n_clusters_
         The number of cells.
     risk_, risk_interval_
-        `clustering_risk` of `objective` on the rows left out, and its 95 % interval; NaN where fewer than
-        3 rows were.
+        `clustering_risk` of `objective` on the rows left out, and its 95 % interval; NaN where these are
+        fewer than 3, or the others fewer than the clusters.
     selection_table_
         Evidence for each number, where "auto" compared them by gap, slope or strength.
     penalized_risk_

@@ -132,12 +132,13 @@ def estimated_risk(
     """Return `clustering_risk` of arguments that are already checked, such as a part of a checked matrix."""
     size = np.bincount(labels)
     if max_pairs is None:
-        mean = _complete(x, labels, len(size), metric)
+        mean, unit = _scaled(_complete(x, labels, len(size), metric))
         weight, shift = _weights(labels, mean, size, objective)
         variance = np.var(2 * weight * mean - shift, ddof=1) / len(x)
         value, n_pairs = float(np.mean(weight * mean)), int((size * (size - 1) // 2).sum())
     else:
-        anchor, first, second = _sampled(x, labels, metric, max_pairs, rng)
+        anchor, *drawn = _sampled(x, labels, metric, max_pairs, rng)
+        (first, second), unit = _scaled(np.stack(drawn))
         mean = (first + second) / 2
         weight, shift = _weights(labels[anchor], mean, size, objective)
         covariance = np.cov(2 * weight * first - shift, 2 * weight * second - shift)[0, 1]
@@ -145,7 +146,14 @@ def estimated_risk(
         value, n_pairs = float(np.mean(weight * mean)), 2 * len(anchor)
     error = math.sqrt(variance)
     half = NormalDist().inv_cdf((1 + level) / 2) * error
-    return ClusteringRisk(value, error, max(value - half, 0.0), value + half, n_pairs)
+    low, high = max(value - half, 0.0) * unit, (value + half) * unit
+    return ClusteringRisk(value * unit, error * unit, low, high, n_pairs)
+
+
+def _scaled(values: Float[np.ndarray, "..."]) -> tuple[Float[np.ndarray, "..."], float]:
+    """Return values in units of a power of two near the largest, and the unit: their squares are numbers."""
+    unit = math.ldexp(1.0, math.frexp(float(values.max()))[1] - 1)
+    return values / unit, unit
 
 
 def _weights(

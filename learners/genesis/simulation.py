@@ -448,8 +448,8 @@ class Simulation:
     def save(self) -> str:
         """Return a script that makes this simulation anew: elements, fields, messages, graphs, forms.
 
-        It holds functions and variables, except variables with the field of several rows, and nothing that
-        has happened since time 0.
+        It holds functions and variables, except variables that hold the field of several rows, and nothing
+        that has happened since time 0.
         """
         from learners.genesis.script import saved_script  # the writer, for this method only
 
@@ -480,7 +480,7 @@ def _assign(found: Selection, field: str, value: Any) -> None:
     element = found.element
     rows = element.values[field][found.start : found.stop]
     is_text = rows.dtype == object
-    if is_text != isinstance(value, str) and not (is_text and np.ndim(value) == 1):
+    if is_text != isinstance(value, str) and not (is_text and np.shape(value) == rows.shape):
         kind = "a text" if is_text else "a number"
         raise ValueError(f"{field} of {found} must be {kind}, got {value!r}")
     if is_text:

@@ -46,10 +46,11 @@ class Widget:
     def set(self, value: object) -> None:
         """Take a value and issue the command with it: as a user does who types or clicks."""
         if self.kind == "toggle":
-            value = int(bool(value))
+            value = int(bool(value) and value != "0")  # as `value` holds it
         self.value = str(value)
-        # a list or a word with values in braces is one word already
-        is_plain = re.fullmatch(r"[\w.+-]+|[({]\S*[)}]", self.value) and self.value != "to"
+        # a list or a word with values in braces is one word already; -x would be an option
+        plain = r"[\w.+][\w.+-]*|-[\d.][\w.+-]*|[({]\S*[)}]"
+        is_plain = re.fullmatch(plain, self.value) and self.value != "to"
         self.run(f"{self.command} {self.value if is_plain else quoted(self.value)}")
 
     def press(self) -> None:

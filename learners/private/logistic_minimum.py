@@ -162,38 +162,36 @@ def lift(
     """
     lifted = np.full((len(x), x.shape[1] + 1), 1 / math.sqrt(2.0))
     shrinkage = _shrinkage(x, norm_bound)
-    if shrinkage is None:
-        np.divide(in_units(x, norm_bound), math.sqrt(2.0), out=lifted[:, :-1])
-    else:
-        unit = shrinkage * norm_bound * math.sqrt(2.0)
-        np.divide(x, unit[:, None], out=lifted[:, :-1])
+    np.divide(x, (shrinkage * norm_bound * math.sqrt(2.0))[:, None], out=lifted[:, :-1])
+    if (beyond := np.isinf(shrinkage)).any():
+        lifted[beyond, :-1] = in_units(x[beyond], norm_bound) / math.sqrt(2.0)
     return lifted
 
 
 def clipped(
     x: Float[np.ndarray, "rows features"], norm_bound: float
 ) -> Float[np.ndarray, "rows features"]:
-    """Return the rows, those beyond the bound scaled down to it."""
+    """Return the rows, those beyond the bound scaled down to it, each whatever the others are."""
     shrinkage = _shrinkage(x, norm_bound)
-    return (
-        in_units(x, norm_bound) * norm_bound
-        if shrinkage is None
-        else np.asarray(x / shrinkage[:, None])
-    )
+    found: np.ndarray = x / shrinkage[:, None]
+    if (beyond := np.isinf(shrinkage)).any():
+        found[beyond] = in_units(x[beyond], norm_bound) * norm_bound
+    return found
 
 
 def _shrinkage(
     x: Float[np.ndarray, "rows features"], norm_bound: float
-) -> Float[np.ndarray, " rows"] | None:
-    """Return the divisor, 1 or more, that brings each row within the bound; None where a step overflows."""
+) -> Float[np.ndarray, " rows"]:
+    """Return the divisor, 1 or more, that brings each row within the bound; infinity where a step overflows.
+
+    A step of one row decides for no other: in the last digits all others would tell of that row.
+    """
     x = np.asarray(x, dtype=np.float64)  # squares of integers wrap, those of short floats vanish
+    if not MIN_BOUND < norm_bound < MAX_BOUND:  # its root of 2 overflows, or its square underflows
+        return np.full(len(x), math.inf)
     with np.errstate(over="ignore", under="ignore"):
         squared = np.einsum("ij,ij->i", x, x)
-    if MIN_BOUND < norm_bound < MAX_BOUND and squared.max(initial=0.0) < math.inf:
-        return np.asarray(np.maximum(np.sqrt(squared) / norm_bound, 1.0))
-    return (
-        None  # a row's square or the bound's root of 2 overflows, or the bound's square underflows
-    )
+    return np.asarray(np.maximum(np.sqrt(squared) / norm_bound, 1.0))
 
 
 def in_units(

@@ -8,14 +8,22 @@ paid. `check_search` checks the budget before the first fit.
 """
 
 from collections.abc import Iterator, Sequence
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, DensityMixin, clone, is_classifier
-from sklearn.model_selection import GridSearchCV, ParameterGrid, check_cv
+from sklearn.model_selection import (
+    GridSearchCV,
+    ParameterGrid,
+    RepeatedStratifiedKFold,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+    StratifiedShuffleSplit,
+    check_cv,
+)
 from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -29,6 +37,11 @@ from privacy.mechanisms import LatticeLaplace
 from privacy.query import Query, Unit
 
 __all__ = ["PayingEstimator", "PrivateHistogram", "PrivateLogisticRegression", "check_search"]
+
+BY_LABELS = (
+    type(None), Integral,  # for a classifier StratifiedKFold
+    StratifiedKFold, StratifiedGroupKFold, StratifiedShuffleSplit, RepeatedStratifiedKFold,
+)  # fmt: skip
 
 
 class PayingEstimator(BaseEstimator):  # type: ignore[misc]
@@ -130,7 +143,8 @@ class PrivateLogisticRegression(ClassifierMixin, PayingEstimator):  # type: igno
     `GridSearchCV` books and pays every fit, of every candidate and split. When the budget runs out,
     ``error_score="raise"`` raises the `BudgetError`; the default turns refused fits into scores of NaN
     and a warning. Call `check_search` first: it raises before anything is spent. It also documents what
-    a search's scores leak.
+    a search's scores leak. Deal splits by `KFold`: scikit-learn deals by labels where `cv` is a number, and
+    then one row's label moves other rows from split to split, which no fit's price covers.
 
     **Guarantees.** No fit without a ledger; no fit without class names, unless `infer_classes` is set; a
     refused fit leaves the last one's attributes. Rows that are not finite and labels that were not declared
@@ -292,8 +306,8 @@ def check_search(search: GridSearchCV, X: ArrayLike, y: ArrayLike) -> int:
     TypeError
         If the search is not a `GridSearchCV` over a `PrivateLogisticRegression`.
     ValueError
-        If the search's `error_score` is not "raise", its `cv` can be iterated only once, or a fit would be
-        refused for another reason.
+        If the search's `error_score` is not "raise", its `cv` can be iterated only once or deals rows by
+        their labels, as a number and None do, or a fit would be refused for another reason.
 
     Notes
     -----
@@ -329,8 +343,13 @@ def check_search(search: GridSearchCV, X: ArrayLike, y: ArrayLike) -> int:
         )
     if isinstance(search.cv, Iterator):
         raise ValueError(
-            "cv must be a number, a splitter or a list of splits: the check would leave none to the "
-            f"search, got cv={search.cv!r}"
+            "cv must be a splitter or a list of splits: the check would leave none to the search, got "
+            f"cv={search.cv!r}"
+        )
+    if isinstance(search.cv, BY_LABELS):
+        raise ValueError(
+            "cv must deal rows without a look at their labels, as KFold(5) does: one label would move other "
+            f"rows too, and a fit's price is that of one row, got cv={search.cv}"
         )
     ledger = search.estimator._paying_ledger()
     models = [clone(search.estimator).set_params(**one) for one in ParameterGrid(search.param_grid)]

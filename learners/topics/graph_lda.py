@@ -29,7 +29,7 @@ from learners.topics.topic_fit import Chain, Schedule, Start, go_on, learn
 __all__ = ["GraphLDA"]
 
 PRIORS = ("alpha", "beta", "eta")
-SETTLED = ("level_sizes", "feasible", *PRIORS)  # by the first fit, for the chain that grows
+SETTLED = ("level_sizes", "feasible", "tau_prior", *PRIORS)  # by the fit, for a chain that grows
 MAX_WEIGHTS = 10_000_000  # paths by documents by samples, held at once: 80 MB
 
 
@@ -230,13 +230,13 @@ class GraphLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
     def transform(self, X: Any) -> Float[np.ndarray, "documents nodes"]:
         """Return the expected share of each document's words that each concept of the graph accounts for."""
-        a, b = map(float, self.tau_prior)
-        parts = []
+        check_is_fitted(self)
+        prior, parts = (self._chain.law.a, self._chain.law.b), []
         for documents, weights in self._weighed(X):
             found = np.zeros((len(weights[0]), self._slots.n_nodes))
             for sample, weight in zip(self._chain.samples, weights, strict=True):
                 log_path = weight - logsumexp(weight, axis=1, keepdims=True)
-                found += word_shares(documents, self._table, sample, log_path, (a, b))
+                found += word_shares(documents, self._table, sample, log_path, prior)
             parts.append(found[:, self._shown])
         found = np.concatenate(parts)
         return np.asarray(found / found.sum(axis=1, keepdims=True))
@@ -417,14 +417,14 @@ class GraphLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     ) -> Iterator[tuple[Documents, list[Float[np.ndarray, "documents paths"]]]]:
         """Yield some documents after others, and by each sample the log weight of each path with them."""
         rows = self._counts(X, reset=False)
-        a, b = map(float, self.tau_prior)
+        prior = self._chain.law.a, self._chain.law.b  # those of the fit
         some = max(MAX_WEIGHTS // (len(self._table.length) * len(self._chain.samples)), 1)
         for first in range(0, rows.shape[0], some):
             documents = documents_of(rows[first : first + some])
             yield (
                 documents,
                 [
-                    path_log_weights(documents, self._slots, self._table, sample, (a, b))
+                    path_log_weights(documents, self._slots, self._table, sample, prior)
                     for sample in self._chain.samples
                 ],
             )

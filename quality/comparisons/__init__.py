@@ -12,14 +12,21 @@ array(['a', 'b', 'c'], dtype='<U1')
 """
 
 from quality.comparisons.bradley_terry_newton import BradleyTerry, bradley_terry
-from quality.comparisons.comparison_table import LEFT, RIGHT, TIE, Comparisons, encode_comparisons
+from quality.comparisons.comparison_table import (
+    LEFT,
+    RIGHT,
+    SIDES,
+    TIE,
+    Comparisons,
+    encode_comparisons,
+)
 from quality.comparisons.crowd_judges import CrowdBradleyTerry, crowd_bradley_terry
 from quality.comparisons.pair_choice import NextPairs, next_pairs
 from quality.comparisons.points_scores import PointScores, scores_of_points
 from quality.comparisons.rank_sets import RankIntervals, rank_intervals
 
 __all__ = [
-    "LEFT", "RIGHT", "TIE", "BradleyTerry", "Comparisons", "CrowdBradleyTerry", "NextPairs",
+    "LEFT", "RIGHT", "SIDES", "TIE", "BradleyTerry", "Comparisons", "CrowdBradleyTerry", "NextPairs",
     "PointScores", "RankIntervals", "bradley_terry", "crowd_bradley_terry", "encode_comparisons",
     "next_pairs", "rank_intervals", "scores_of_points",
 ]  # fmt: skip

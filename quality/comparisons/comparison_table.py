@@ -24,7 +24,7 @@ from quality.labels import (
     voters,
 )
 
-__all__ = ["LEFT", "RIGHT", "TIE", "Comparisons", "encode_comparisons"]
+__all__ = ["LEFT", "RIGHT", "SIDES", "TIE", "Comparisons", "encode_comparisons"]
 
 LEFT, RIGHT, TIE = 0, 1, 2
 SIDES = {"left": LEFT, "right": RIGHT, "tie": TIE}

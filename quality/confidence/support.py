@@ -45,7 +45,7 @@ LEAST = 1e-12  # probability of all classes but the chosen one: odds stay finite
 PSEUDO_LABELS = 4.0  # of the crowd's mean, added to each worker's before her share of wrong ones
 MAX_SHARED = 0.4  # about the most that was met; taken where it cannot be measured
 NOT_ONE = 1e-6  # distance of a sum from 1 that is more than rounding
-EVEN = 0.5  # votes added to both sides
+EVEN = 0.5  # votes added to both sides, and the least that a class is taken to have
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -78,7 +78,8 @@ class Support:
         alike they are on other tasks. NaN where `alike` is.
     guess
         Share of the label's class among the votes on tasks with two or more: how often the label would be
-        right if votes were uninformative; NaN where no task has two.
+        right if votes were uninformative; that of half a vote if the class has none of them, and NaN where
+        no task has two.
     """
 
     label: Int16[np.ndarray, " tasks"]
@@ -209,9 +210,9 @@ def _reliability(alike: float, n_votes: Float64[np.ndarray, " tasks"], weighed: 
 
 
 def shares_of_classes(by_class: Int64[np.ndarray, " classes"]) -> Float64[np.ndarray, " classes"]:
-    """Return the share of each class; NaN where there are none."""
+    """Return the share of each class, of half a vote at least; NaN where there are none."""
     total = by_class.sum()
-    share: np.ndarray = by_class / (total if total else np.nan)
+    share: np.ndarray = np.maximum(by_class, EVEN) / (total if total else np.nan)
     return share
 
 

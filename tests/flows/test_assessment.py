@@ -278,6 +278,17 @@ def test_what_would_release_or_keep_something_is_refused() -> None:
         assess(labels, consensus={"agregator": "glad"}, **NAMED)
 
 
+def test_a_misspelt_argument_names_the_one_that_is_meant() -> None:
+    """Columns were answered with the keys of a settings file, which knows none of them."""
+    labels, truth = crowd()
+    with pytest.raises(
+        SettingsError, match=r"^assess takes no 'workers'; did you mean 'worker'\?$"
+    ):
+        assess(labels, workers="annotator", task="item", label="answer")
+    with pytest.raises(SettingsError, match=r"known are labels, gold, .*, filter, consensus"):
+        assess(labels, reference=truth, **NAMED)
+
+
 def test_the_report_is_saved_where_the_caller_says_and_nothing_is_overwritten(
     found: Assessment, tmp_path: Path
 ) -> None:

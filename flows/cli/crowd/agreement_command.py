@@ -113,6 +113,10 @@ def agreement(
         rows = [*rows[:4], *model_rows(read, tests), *rows[4:]]
         numbers = ("value", "low", "high", "n")
         show_rows("Agreement", HEADER, rows, written, numbers=numbers, guard=guard)
+        if not rows[0][2]:
+            print_line(
+                "agreement beyond chance is not known: all labels are of one class, or no two are of one task"
+            )
         for test in tests:
             print_line(_sentence(read, test, epsilon))
 

@@ -414,10 +414,10 @@ def _sentences(
     word = next(
         (name for name in table.classes.astype(str).tolist() if name.lower() in NOTHING), None
     )
-    if nothing is None and word is not None:
+    if word is not None:
         lines.append(
-            f"{word!r} was taken for a class: if it stands for an answer without any label, say --nothing "
-            f"{word!r}"
+            f"{word!r} was taken for a class: if it stands for an answer without any label, "
+            + (f"say --nothing {word!r}" if nothing is None else f"write {nothing!r} in its place")
         )
     if groups is not None:
         n_groups, n_members = int(groups.max()) + 1, int((groups >= 0).sum())

@@ -54,7 +54,7 @@ def check_terms(terms: PublicationTerms) -> None:
     """Raise SettingsError if a term is out of its range."""
     if not re.fullmatch(NAME, terms.campaign):
         raise SettingsError(
-            "--campaign must be a name of letters, digits, dots, dashes and underscores, got "
+            "--campaign must be a name of letters, digits, dots, dashes and underscores, at most 200, got "
             f"{terms.campaign!r}"
         )
     key = terms.publication

@@ -28,7 +28,7 @@ from flows.spending.without_run.campaign_terms import (
 )
 from privacy import Cost, LatticeLaplace, Publication, Unit, win_points
 from quality import Comparisons, rank_intervals
-from quality.comparisons import scores_of_points
+from quality.comparisons import SIDES, scores_of_points
 
 __all__ = ["WinShares", "check_rank_level", "publish_win_shares"]
 
@@ -131,7 +131,7 @@ def publish_win_shares(state: Path, comparisons: Comparisons, terms: Publication
     SettingsError
         If the campaign has no budget and none is given, has another, or should have begun and has not; if
         a term is out of its range, or price and level give no interval; if there are more than 5,000 items,
-        or one of them was never compared.
+        or one of them was never compared, or is called left, right or tie.
     BudgetError
         If what is left does not cover the price; nothing is spent or drawn then.
     LedgerError, UnitError
@@ -184,11 +184,20 @@ def publish_win_shares(state: Path, comparisons: Comparisons, terms: Publication
 
 
 def _check_items(comparisons: Comparisons, items: np.ndarray) -> None:
-    """Raise SettingsError, before anything is paid, for items of which no share could be told."""
+    """Raise SettingsError, before anything is paid, for items of which no share could be told.
+
+    All winners together say whether they are sides or items. If an item is called like a side, one answer can
+    say so for all, and what is paid for is one answer.
+    """
     if not len(items) <= MAX_ITEMS:
         raise SettingsError(
             f"ranks hold a covariance of every two items, so there must be at most {MAX_ITEMS:,} of them, "
             f"got {len(items):,}; nothing was spent"
+        )
+    if alike := sorted(SIDES.keys() & set(items.tolist())):
+        raise SettingsError(
+            f"items must not be called left, right or tie, as winners are, got {alike[0]!r}: a single answer "
+            "could decide how all others are read; rename it; nothing was spent"
         )
     compared = np.isin(np.arange(len(items)), [comparisons.left, comparisons.right])
     if not compared.all():

@@ -66,7 +66,7 @@ class Clock:
         """Gather the elements into blocks; events under way are lost."""
         self.blocks = compile_blocks(self.tree, self.wiring, self.dt)
         self._rings = [spikes for block in self.blocks for spikes in block.spikes]
-        timed = [(block, self.every.get(block.cls.name, 1)) for block in self.blocks]
+        timed = [(block, self.every.get(block.cls.base, 1)) for block in self.blocks]
         phases = groupby(timed, key=lambda one: one[0].cls.phase)
         self._phases = [list(group) for _, group in phases]
 

@@ -151,7 +151,11 @@ class Tree:
     def place(self, path: str) -> tuple[Element, str]:
         """Return the parent and the free name that a path to a new element means."""
         above, _, name = path.rpartition("/")
-        parent = self.one(above or "/").element if "/" in path else self.working
+        parent = self.working
+        if "/" in path:
+            found = self.one(above or "/")
+            _check_whole([found], path)
+            parent = found.element
         if not NAME.match(name):
             raise PathError(
                 f"a name must be a letter and then letters, digits, _ or -, got {name!r} in {path!r}"
@@ -186,6 +190,7 @@ class Tree:
         here = [self.root if path.startswith("/") else self.working]
         rows = ""
         for part in (part for part in path.split("/") if part):
+            _check_whole([_rows(one, rows, path) for one in here], path)
             matched = PART.match(part)
             if matched is None:
                 raise PathError(
@@ -235,6 +240,15 @@ def _missing(path: str, name: str, here: list[Element], wanted: list[str]) -> st
     more = ", ..." if len(names) > SIBLINGS else ""
     listed = ", ".join(names[:SIBLINGS]) + more if names else "nothing"
     return f"{path!r} must exist, got no {name}{among} in {at}, where there is {listed}{hint}"
+
+
+def _check_whole(above: list[Selection], path: str) -> None:
+    """Raise PathError for some rows of an element above others, which belong to all of its rows."""
+    for found in above:
+        if not found.is_whole:
+            raise PathError(
+                f"rows must stand behind the last name of a path, got those of {found} in {path!r}"
+            )
 
 
 def _rows(element: Element, text: str, path: str) -> Selection:

@@ -247,7 +247,7 @@ def _decide(
                 is_spare = True
             pull = base + (drift if k == truth else 0.0) + (bias if k == favourite else 0.0)
             if relative:
-                other = (drift if k != truth else 0.0) + (bias if k != favourite else 0.0) + base
+                other = base + (drift if k != truth else 0.0) + (bias if favourite == 1 else 0.0)
                 x[0] += (pull - other) * step + deviation * normal
                 if abs(x[0]) >= bound or n == n_steps:
                     return (0 if x[0] > 0.0 else 1), n * step

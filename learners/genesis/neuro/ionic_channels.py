@@ -1,8 +1,8 @@
 """Channels whose gates open with the potential: g = gmax x^p y^q, x' = alpha (1 - x) - beta x.
 
-A rate is (A + B v) / (C + exp((v + D) / F)), the form of GENESIS; where it is 0/0 its limit B F
-stands. A gate is moved exactly for the potential of the step's beginning: x <- x_inf + (x - x_inf)
-exp(-dt (alpha + beta)).
+A rate is (A + B v) / (C + exp((v + D) / F)), the form of GENESIS; where it is 0/0 its limit
+-B F / C stands. A gate is moved exactly for the potential of the step's beginning: x <- x_inf +
+(x - x_inf) exp(-dt (alpha + beta)).
 
 Variants hold published parameters: `Na` and `K` (Hodgkin and Huxley 1952, as usually shifted to a
 rest of -65 mV), `Na_CS` and `K_CS` (Connor and Stevens 1971); `channel_A` is Connor and Stevens' A
@@ -18,7 +18,7 @@ from quality.parallel import kernel
 
 __all__ = ["CHANNEL", "CHANNEL_A", "K_CS", "NA", "NA_CS", "K"]
 
-SMALL = 1e-6  # a denominator below it is the removable singularity
+SMALL = 1e-6  # share of C: a denominator below it is the removable singularity
 NONE = (0.0, 0.0, 1.0, 0.0, 1.0)
 
 
@@ -74,8 +74,10 @@ def CHANNEL(block: Block, dt: float) -> dict[str, np.ndarray]:  # noqa: N802  # 
 def _rate(r: np.ndarray, v: float) -> float:
     """Return a rate at a potential."""
     below = r[2] + np.exp((v + r[3]) / r[4])
-    if abs(below) < SMALL:
-        return float(r[1] * r[4])
+    if abs(below) < SMALL * abs(r[2]):
+        return float(-r[1] * r[4] / r[2])
+    if below == 0.0:  # C is 0, and the rate more than a double holds
+        return float(np.inf)
     return float((r[0] + r[1] * v) / below)
 
 

@@ -144,6 +144,9 @@ class Interpreter:
             self._execute(function.body)
         except _Returned as returned:
             return returned.args[0]
+        except _Quit:
+            if self._files or len(self._frames) > 1:
+                raise
         finally:
             self._frames.pop()
         return 0

@@ -56,7 +56,7 @@ def saved_script(sim: Any, variables: Mapping[str, Any], definitions: list[str])
     lines += [
         f"{name} = {_expression(value)}"
         for name, value in sorted(variables.items())
-        if not isinstance(value, np.ndarray)  # no expression makes one
+        if not _holds_rows(value)
     ]
     lines += definitions
     elements = list(sim.tree.root.subtree())[1:]
@@ -80,6 +80,13 @@ def saved_script(sim: Any, variables: Mapping[str, Any], definitions: list[str])
     if sim.tree.working is not sim.tree.root:
         lines.append(f"ce {sim.pwe()}")
     return "\n".join(lines) + "\n"
+
+
+def _holds_rows(value: Any) -> bool:
+    """Return whether a value is or holds the field of several rows, an array, which no expression makes."""
+    if isinstance(value, tuple):
+        return any(map(_holds_rows, value))
+    return isinstance(value, np.ndarray)
 
 
 def _expression(value: Any) -> str:

@@ -25,6 +25,7 @@ BRACKETED = re.compile(r"(\w+)\s*\((.*)\)\s*\Z", re.DOTALL)
 FOREACH = re.compile(r"foreach\s+([A-Za-z_]\w*)\s*\((.*)\)\s*\Z", re.DOTALL)
 FUNCTION = re.compile(r"function\s+([A-Za-z_][\w-]*)\s*(?:\(([\w\s,]*)\))?\s*\Z")
 FIRST = re.compile(r"[\w-]+")
+WORDS = ("if", "while", "for", "foreach", "function", "return", "include")  # that begin a statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +173,7 @@ class _Reader:
         if word == "foreach":
             each = _wanted(line, FOREACH, "foreach x (a b c)")
             words = tuple(words_of(line, each[2]))
-            return Foreach(line, each[1], words, self.body(line, depth))
+            return Foreach(line, _variable(line, each[1]), words, self.body(line, depth))
         if word == "function":
             return self._function(line, depth)
         if word == "return":
@@ -222,6 +223,14 @@ def _assignment(line: Line, text: str) -> Assign | None:
     declared = DECLARED.match(text)
     if declared:
         kind, name, expression = declared.groups()
-        return Assign(line, name, expression or ('""' if kind == "str" else "0"), kind)
+        value = expression or ('""' if kind == "str" else "0")
+        return Assign(line, _variable(line, name), value, kind)
     assigned = ASSIGNED.match(text)
-    return Assign(line, assigned[1], assigned[2]) if assigned else None
+    return Assign(line, _variable(line, assigned[1]), assigned[2]) if assigned else None
+
+
+def _variable(line: Line, name: str) -> str:
+    """Return the name of a variable; a script that `save` writes could not set one named as a statement."""
+    if name in WORDS:
+        raise line.error(f"a variable must not have the name of a statement, {name}")
+    return name

@@ -86,6 +86,10 @@ def test_the_budget_names_its_unit(tmp_path: Path) -> None:
             "keep_runs: must be a number of runs, such as 20, or an age, such as \"90 days\", got '90days'",
         ),
         ('classes = ["a\\u0000", "a"]\n' + MINIMAL, "classes must hold no NUL"),
+        (
+            MINIMAL.replace('name = "', f'name = "{"n" * 300}'),
+            "a letter or digit first, at most 200 in all, got",
+        ),
         (MINIMAL + 'sep = "\\u0000"\n', 'sep must be one letter, such as ";" or'),
         (
             MINIMAL + "[filter]\nfraction = 0.1\nn_workers = 3\n",

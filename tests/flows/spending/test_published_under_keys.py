@@ -19,7 +19,7 @@ from flows.report import render_public
 from flows.report.release_files import release
 from flows.settings import SettingsError, load_settings
 from flows.spending import PublicationTerms, publish_win_shares, read_statements
-from privacy import LedgerError
+from privacy import LedgerError, win_points
 from quality import Comparisons, encode_comparisons
 from tests.flows.report.report_folder import edit, write_folder
 from tests.flows.spending.keyed_campaign import (
@@ -252,6 +252,24 @@ def test_an_item_that_was_never_compared_is_refused_before_anything_is_paid(tmp_
     some = every.take(np.flatnonzero((every.left != 2) & (every.right != 2)))
     with pytest.raises(SettingsError, match="'item-00002' is in none; nothing was spent"):
         publish_win_shares(tmp_path / "state", some, TERMS)
+    assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize("item", ["left", "right", "tie"])
+def test_an_item_called_as_winners_are_is_refused_before_anything_is_paid(
+    tmp_path: Path, item: str
+) -> None:
+    """One answer moves half points by 4 at most, and here it says how all others are read."""
+    shown = ["w"] * 8, ["x", item] * 4, [item, "x"] * 4
+    table, other = (encode_comparisons(*shown, [item] * 7 + [last]) for last in (item, "x"))
+    points, moved = (
+        win_points(one.left, one.right, one.outcome, n_items=2, dataset="arena").value
+        for one in (table, other)
+    )
+    assert np.abs(points - moved).sum() > 4
+    for one in (table, other):
+        with pytest.raises(SettingsError, match=f"got '{item}': .* nothing was spent"):
+            publish_win_shares(tmp_path / "state", one, TERMS)
     assert not (tmp_path / "state").exists()
 
 

@@ -227,6 +227,9 @@ def test_a_file_that_is_no_text_is_named_for_what_it_is(tmp_path: Path, how: str
         (b"SQLite format 3\0" + bytes(84), "a SQLite database; write the table"),
         (b"ARROW1\0\0" + bytes(90), "Arrow's file format; write it as Parquet or CSV"),
         (b"%PDF-1.7\n%\xe2\xe3", "a PDF; name the table"),
+        (bytes(range(8)) + b"DUCK\x43\0" + bytes(90), "a DuckDB database; write the table"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(90), "a workbook of an old Excel; name it"),
+        (b"\n<!DOCTYPE HTML>\n<p>log in</p>", "a web page; name the table that it shows"),
     ],
 )
 def test_a_database_and_other_binary_files_are_named(
@@ -240,7 +243,8 @@ def test_a_database_and_other_binary_files_are_named(
 
 
 @pytest.mark.parametrize(
-    "text", ['{"worker": "ann", "task": 1}\n', '[{"worker": "ann"}]', "PAR1..."]
+    "text",
+    ['{"worker": "ann", "task": 1}\n', '[{"worker": "ann"}]', '[\n  {\n "worker": 1}]', "PAR1..."],
 )
 def test_a_file_of_another_format_is_named_for_what_it_is(tmp_path: Path, text: str) -> None:
     path = write(tmp_path / "labels.csv", text)

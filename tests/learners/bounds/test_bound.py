@@ -77,6 +77,11 @@ def test_without_a_change_of_sign_the_lower_end_is_approached() -> None:
     assert root_above(lambda x: x + 1.0, 0.0, 1.0, xtol=1e-3) <= 1e-3
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_root_at_the_upper_end_is_found_whether_the_function_rises_or_falls(sign: float) -> None:
+    assert root_above(lambda x: sign * (x - 1.0), 0.0, 1.0, xtol=1e-3) == 1.0
+
+
 def test_neighbouring_doubles_end_the_search() -> None:
     assert root_above(lambda x: x - 1.5, 1.0, 2.0, xtol=0.0) == math.nextafter(1.5, 2.0)
 

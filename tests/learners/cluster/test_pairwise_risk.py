@@ -86,6 +86,7 @@ def test_a_function_with_many_rows_samples_pairs(monkeypatch):
 def test_too_few_rows_left_out_have_no_risk():
     found = PairwiseRiskClustering(2, random_state=0).fit(np.array([[0.0], [1.0], [9.0]]))
     assert np.isnan([found.risk_, *found.risk_interval_]).all()
+    assert np.isnan(PairwiseRiskClustering(6).fit(np.arange(10.0)[:, None]).risk_)
 
 
 def test_a_later_fit_shows_nothing_of_an_earlier_choice(two):

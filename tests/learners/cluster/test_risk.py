@@ -147,3 +147,18 @@ def test_rows_whose_squares_no_double_holds_are_refused(scale):
     ):
         with pytest.raises(ValueError, match="x must have features of ranges between 1e-140 and"):
             act()
+
+
+@pytest.mark.parametrize("max_pairs", [None, 100])
+@pytest.mark.parametrize("power", [-400, 400])
+def test_the_interval_has_the_unit_of_the_dissimilarity_at_any_scale(rng, power, max_pairs):
+    """The squares of these dissimilarities are 0 or infinite: the interval had no width, or no end."""
+    x = rng.normal(size=(50, 2))
+    labels, scale = (x[:, 0] > 0).astype(int), 2.0**power
+    found, scaled = (
+        clustering_risk(one, labels, max_pairs=max_pairs, rng=np.random.default_rng(1))
+        for one in (x, x * scale)
+    )
+    for name in ("value", "standard_error", "low", "high"):
+        assert getattr(scaled, name) == pytest.approx(getattr(found, name) * scale**2, rel=1e-9)
+        assert getattr(scaled, name) > 0

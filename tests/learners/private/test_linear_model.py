@@ -72,6 +72,19 @@ def test_rows_and_bounds_of_any_size_are_clipped_to_the_bound(size, norm_bound):
     np.testing.assert_allclose(clipped(x, norm_bound) / norm_bound, kept, atol=1e-15)
 
 
+@pytest.mark.parametrize("other", [1e200, math.nan])
+def test_no_row_decides_how_others_are_clipped_or_judged(rng, other):
+    """The price of a count of right rows is that of one row, also where all lie on a model's boundary."""
+    for _ in range(50):
+        row, weight = rng.normal(size=(2, 4))
+        rows = np.vstack([np.repeat(row[None], 9, axis=0), np.zeros(4)])
+        neighbour = np.vstack([rows[:-1], np.full(4, other)])
+        for whole in (lift, clipped):
+            assert whole(neighbour, 3.0)[:-1].tobytes() == whole(rows, 3.0)[:-1].tobytes()
+        model = LinearModel(np.array([[*weight, -(row @ weight)]]), norm_bound=3.0)
+        assert (model.predict(neighbour) == model.predict(rows))[:-1].all()
+
+
 def test_a_row_within_the_bound_is_only_rescaled():
     assert lift(np.array([[0.3, -0.4]]), 2.0) * math.sqrt(2) == pytest.approx(
         np.array([[0.15, -0.2, 1.0]])

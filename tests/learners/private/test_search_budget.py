@@ -2,7 +2,13 @@ import numpy as np
 import pytest
 from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, KFold, RandomizedSearchCV
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    RandomizedSearchCV,
+    RepeatedStratifiedKFold,
+    StratifiedKFold,
+)
 
 from learners.private.paying_estimators import PrivateLogisticRegression, check_search
 from privacy.accounting import exact
@@ -11,6 +17,7 @@ from privacy.ledger.ledger import Ledger
 from privacy.query import Unit
 
 GRID = {"regularization": [0.01, 0.1]}
+THREE = KFold(3)  # by a number scikit-learn would deal by labels
 
 
 @pytest.fixture
@@ -26,7 +33,7 @@ def rows(rng):
     return rng.normal(size=(60, 2)) / 4 + np.where(y, 0.5, -0.5)[:, None], y
 
 
-def search(ledger, *, epsilon=1.0, grid=GRID, cv=3, **knobs):
+def search(ledger, *, epsilon=1.0, grid=GRID, cv=THREE, **knobs):
     estimator = PrivateLogisticRegression(ledger, "toy", epsilon=epsilon, classes=(0, 1))
     return GridSearchCV(estimator, grid, cv=cv, **({"error_score": "raise"} | knobs))
 
@@ -87,9 +94,34 @@ def test_the_check_refuses_a_search_that_turns_refusals_into_scores(ledger, rows
 
 def test_the_check_refuses_splits_that_it_would_use_up(ledger, rows):
     splits = KFold(3).split(rows[0])
-    with pytest.raises(ValueError, match="cv must be a number, a splitter or a list of splits"):
+    with pytest.raises(ValueError, match="cv must be a splitter or a list of splits"):
         check_search(search(ledger, cv=splits), *rows)
     assert len(list(splits)) == 3
+
+
+@pytest.mark.parametrize("cv", [None, 3, StratifiedKFold(3), RepeatedStratifiedKFold(n_splits=2)])
+def test_the_check_refuses_splits_that_are_dealt_by_labels(ledger, rows, cv):
+    with pytest.raises(ValueError, match="cv must deal rows without a look at their labels"):
+        check_search(search(ledger, cv=cv), *rows)
+    assert spent(ledger) == 0
+
+
+def test_one_label_moves_one_row_of_a_split_only_where_labels_do_not_deal(rows):
+    """Why: rows of a fit that one replaced label changes, at most, of all labels and splits."""
+    x, y = rows
+
+    def changed(cv):
+        n = 0
+        for place in range(len(y)):
+            other = y.copy()
+            other[place] = 1 - y[place]
+            for (one, _), (two, _) in zip(cv.split(x, y), cv.split(x, other), strict=True):
+                gone = set(zip(one, y[one], strict=True)) - set(zip(two, other[two], strict=True))
+                n = max(n, len(gone))
+        return n
+
+    assert changed(KFold(3)) == 1
+    assert changed(StratifiedKFold(3)) > 1
 
 
 def test_a_search_that_the_budget_does_not_cover_is_refused_unpaid(ledger, rows):

@@ -194,14 +194,18 @@ def test_growth_goes_on_with_the_priors_that_were_sampled(animals):
 
 @pytest.mark.parametrize(
     ("name", "changed"),
-    [("level_sizes", (1, 9)), ("feasible", "lower"), ("alpha", 3.0), ("beta", 2.0), ("eta", 0.5)],
-)
+    [
+        ("level_sizes", (1, 9)), ("feasible", "lower"), ("alpha", 3.0), ("beta", 2.0), ("eta", 0.5),
+        ("tau_prior", (5.0, 1.0)),
+    ],
+)  # fmt: skip
 def test_growth_refuses_slots_and_priors_other_than_the_fits(animals, name, changed):
     model = fitted(animals, optimize=("eta",))
-    before, kept = model.paths_, getattr(model, name)
+    before, kept, score = model.paths_, getattr(model, name), model.score(animals[0])
     with pytest.raises(ValueError, match=f"{name} must stay .*, or fit all documents anew, got"):
         model.set_params(**{name: changed}).partial_fit(animals[0][:2])
     assert model.paths_ == before
+    assert model.score(animals[0]) == score
     model.set_params(**{name: kept}, n_iter=20, sticks="closed").partial_fit(animals[0][:2])
     assert model._chain.law.closed
     assert len(model.set_params(**{name: changed}).fit(*animals[:2]).paths_) == 60

@@ -92,6 +92,14 @@ def test_a_rare_class_is_rarely_guessed_right() -> None:
     assert found.confidence[found.label == 1].mean() < 0.5
 
 
+def test_a_class_that_is_given_only_where_one_worker_voted_is_not_ruled_out() -> None:
+    """One worker has all labels, and one more worker disagrees with her: confidence was 0."""
+    labels = encode(["ann"] * 8 + ["bob"], [*range(8), 0], list("acababcbb"))
+    found = calibrate(labels, majority_vote(labels).posterior)
+    assert found.hardly_known
+    assert found.confidence.min() == 0.25
+
+
 def test_gold_says_more_than_likeness() -> None:
     labels, truth = crowd_of_skill(0.1)
     gold = np.where(np.arange(len(truth)) < 100, truth, -1)

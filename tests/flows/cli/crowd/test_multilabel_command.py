@@ -54,6 +54,11 @@ def test_tasks_classes_and_workers_are_told(answers: Path) -> None:
 def test_a_word_for_nothing_that_is_taken_for_a_class_is_mentioned(answers: Path) -> None:
     assert "say --nothing 'none'" in " ".join(invoke(str(answers)).output.split())
     assert "say --nothing" not in " ".join(invoke(str(answers), "--nothing", "none").output.split())
+    both = answers.with_name("both.csv")
+    both.write_text(answers.read_text() + "late,0,None\n")
+    told = " ".join(invoke(str(both), "--nothing", "none").output.split())
+    assert "'None' was taken for a class" in told
+    assert "write 'none' in its place" in told
 
 
 def test_answers_that_are_all_the_same_have_no_alpha(tmp_path: Path) -> None:

@@ -230,6 +230,15 @@ def test_a_class_may_step_less_often():
     assert sim.get("/p", "n") == 3
 
 
+@pytest.mark.parametrize("name", ["/c", "/x"])
+def test_variants_step_as_often_as_their_class_whatever_the_elements_are_called(name):
+    sim = simulation()
+    sim.script(f"setclock compartment 3\ncreate compartment /m\ncreate passive_compartment {name}")
+    sim.script("set /# inject 1\ngraph /# V\nstep 6")
+    for path in ("/m", name):
+        assert len(set(sim.data(path, "V").value)) == 3  # at the beginning, and after two steps
+
+
 def test_an_event_waits_for_a_class_that_steps_less_often():
     """Its delay is counted in steps of the clock; a reset forgets what waits."""
     sim = simulation()
@@ -337,3 +346,27 @@ def test_a_field_of_numbers_takes_numbers_alone(value):
     sim.create("worker", "/w", n=2)
     with pytest.raises(ValueError, match="drift of /w must be a number or a list of numbers, got"):
         sim.set("/w", drift=value)
+
+
+def test_a_field_of_texts_takes_one_text_or_one_for_each_row():
+    element_class("titled", fields={"title": ""})(None)
+    sim = simulation()
+    sim.create("titled", "/t", n=2)
+    sim.set("/t", title=["a", "b"])
+    assert sim.get("/t", "title").tolist() == ["a", "b"]
+    with pytest.raises(ValueError, match=r"title of /t must be a text, got \('a', 'b', 'c'\)"):
+        sim.set("/t", title=("a", "b", "c"))
+
+
+@pytest.mark.parametrize("path", ["/net[1]/s", "/net[0:1]/#", "/net[1]/new"])
+def test_rows_of_an_element_above_are_refused_for_they_would_be_ignored(path):
+    sim = simulation()
+    sim.script(
+        "create neutral /net -n 2\ncreate synapse /net/s\ncreate neutral /one\ncreate synapse /one/s"
+    )
+    with pytest.raises(
+        ValueError, match="rows must stand behind the last name of a path, got those of"
+    ):
+        sim.create("neutral", path) if path.endswith("new") else sim.set(path, tau=3.0)
+    assert str(sim.tree.one("/one[0]/s")) == "/one/s"
+    assert sim.le("/net[0:2]") == ["s"]

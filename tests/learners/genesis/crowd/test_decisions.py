@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from learners.genesis import decide_many, diffusion_law
-from learners.genesis.crowd.decisions import MAX_STEPS, STEP
+from learners.genesis.crowd.decisions import MAX_STEPS, STEP, decide_once
 
 
 @pytest.mark.parametrize(("drift", "bound"), [(0.5, 1.0), (1.0, 1.0), (2.0, 0.8), (0.0, 1.0)])
@@ -30,6 +30,19 @@ def test_without_the_correction_decisions_are_late(rng):
         40_000, options=2, drift=0.5, bound=1.0, relative=True, corrected=False, rng=rng
     )
     assert 1.12 < made.seconds.mean() / law.seconds < 1.2
+
+
+@pytest.mark.parametrize("favourite", [-1, 2])
+def test_a_bias_for_none_of_the_two_options_changes_no_relative_decision(favourite):
+    def made(key, favourite, bias):
+        return decide_once(
+            key, 2, 0, 0.5, favourite, bias, 0.0, 1.0, 1.0, 0.0, 0.0, relative=True, deadline=60.0
+        )
+
+    for key in range(50):
+        assert made(key, favourite, 2.0) == made(key, favourite, 0.0)
+    shares = [np.mean([made(key, one, 2.0)[0] == one for key in range(300)]) for one in (0, 1)]
+    assert min(shares) > 0.8
 
 
 @pytest.mark.parametrize(

@@ -153,6 +153,26 @@ def test_one_compartment_converges_with_order_two_and_euler_with_order_one():
     assert (np.abs(steepness(errors[1]) - 1) < 0.1).all()
 
 
+def test_a_rate_is_continuous_where_it_is_0_by_0_and_exact_where_its_denominator_is_small():
+    """Both rates are those of one gate in the long run, whose other rate is 1."""
+
+    def opened(rate, v):
+        sim = Simulation(rng=np.random.default_rng(0))
+        sim.script("create compartment /c\ncreate channel /c/n\nlink /c/n to /c")
+        sim.set("/c/n", x_power=1.0, x_alpha=rate, x_beta=(1.0, 0.0, 1.0, 0.0, 1e9))
+        sim.set("/c", V0=v)
+        sim.reset()
+        gate = sim.get("/c/n", "x")
+        return 0.5 * gate / (1 - gate)  # the other rate is 1 / 2
+
+    hole = -50.0 - 10.0 * np.log(2.0)
+    broken = (0.2 * hole, -0.2, -2.0, 50.0, -10.0)
+    for v in (hole - 1e-4, hole, hole + 1e-4):
+        assert opened(broken, v) == pytest.approx(1.0, abs=1e-4)
+    steep = (1e-7, 0.0, 0.0, 0.0, 5.0)
+    assert opened(steep, -80.0) == pytest.approx(1e-7 * np.exp(16.0))
+
+
 def test_a_synapse_follows_an_alpha_function():
     """Its conductance after an event of weight w is gmax w (t/tau) exp(1 - t/tau)."""
     sim = Simulation(rng=np.random.default_rng(0))

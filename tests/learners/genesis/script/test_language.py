@@ -60,6 +60,14 @@ def test_every_statement_of_the_grammar():
     assert said(script) == ["one", "2", "3", '22 1.5 a "b" 8 more', "said 6", "said again"]
 
 
+def test_a_function_that_quits_ends_the_call_that_led_to_it():
+    sim = simulation()
+    sim.script("function g\n  quit\nend\nfunction f\n  g\n  echo never\nend")
+    assert sim.call("f") == 0
+    sim.script("f\necho never")
+    assert sim.output == []
+
+
 def test_a_variable_of_a_function_is_its_own():
     script = "x = 1\nfunction f(y)\n  int z = y\n  x = x + z\nend\nf 4\necho {x}\necho {z}"
     with pytest.raises(
@@ -137,6 +145,8 @@ def test_no_script_is_anything_but_run_or_refused(text):
         ("nonsense 1", "x.g:1: command or function 'nonsense' must exist"),
         ("function f(a)\nend\nf", "x.g:3: f must be called with a, got 0 values"),
         ("function step(a)\nend", "x.g:1: a function must not have the name of a command"),
+        ("\nint if = 3", "x.g:2: a variable must not have the name of a statement, if"),
+        ("foreach return (1 2)\nend", "x.g:1: a variable must not have the name of a statement, return"),
         ("if (1)\nfunction f\nend\nend", "x.g:2: a function must be defined outside of blocks"),
         ("function f\n f\nend\nf", "x.g:2: functions must be at most 40 calls deep"),
         ("include other.g", "x.g:1: include must name one of"),
@@ -286,7 +296,7 @@ def test_a_saved_variable_has_its_value(value):
 
 def test_a_saved_variable_may_be_no_number_and_an_array_is_left_out():
     sim = simulation()
-    sim.script('create worker /w -n 3\nx = inf - inf\ny = get("/w", "drift")')
+    sim.script('create worker /w -n 3\nx = inf - inf\ny = get("/w", "drift")\nz = (1, (y, 2))')
     again = Simulation.load(sim.save(), rng=np.random.default_rng(0))
     assert list(again._interpreter.variables) == ["x"]
     assert np.isnan(again._interpreter.variables["x"])
@@ -333,6 +343,23 @@ def test_a_form_issues_the_text_that_it_was_given(text):
     sim.xdialog("d", "f")
     sim.forms["form"]["d"].set(text)
     assert sim.output == [text]
+
+
+def test_a_form_gives_a_built_in_command_a_text_that_looks_like_an_option():
+    sim = simulation()
+    sim.xform("form")
+    sim.xdialog("d", "xform")
+    sim.forms["form"]["d"].set("-x")
+    assert "-x" in sim.forms
+
+
+def test_a_toggle_takes_the_value_that_it_shows():
+    sim = simulation()
+    sim.script("create compartment /c\nxform form\nxtoggle t 'set /c euler'".replace("'", '"'))
+    toggle = sim.forms["form"]["t"]
+    for value, wanted in ((1, 1), ("0", 0), ("1", 1), (0, 0), ("", 0)):
+        toggle.set(value)
+        assert (sim.get("/c", "euler"), toggle.value) == (wanted, str(wanted))
 
 
 def test_a_form_issues_numbers_lists_and_values():
