@@ -467,9 +467,8 @@ FIRST_NOTE = (
     "Gold tasks whose label by `auto`, or by hierarchical DS, is wrong, among the first 5 % of them in the "
     "order of: the largest share of votes, smallest first; the model's own posterior; calibrated confidence "
     "without gold, its constants settled on the other families; the product of the last two, which "
-    "`next_labels` goes by. Ties in expectation. The last rows are of what one draw leaves of the sets but "
-    "mill: two or three labels a task, half of the workers, or 150 tasks, with 100 gold tasks at least. "
-    "Nothing was chosen on them."
+    "`next_labels` goes by. Ties in expectation. The last rows are of the parts of the sets that page "
+    "`thinned` has too, with 100 gold tasks at least. No constant of the confidence was chosen on them."
 )
 
 
