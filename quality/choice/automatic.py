@@ -221,8 +221,8 @@ def auto(
     Candidates that predict alike weigh alike where workers are known. A candidate that is clearly behind
     weighs nothing: a weight below a millionth is 0, and so is that of a candidate ten standard errors and
     .005 nats a label behind after a first look. First looks changed no weight by a hundredth on the large
-    crowds tried (``python -m benchmarks.quality.first_looks``). Without tasks of two labels the first candidate is
-    taken. The result is the same on every run if the candidates' are.
+    crowds tried (``python -m benchmarks.quality.first_looks``). Without tasks of two labels the first
+    candidate is taken. The result is the same on every run if the candidates' are.
 
     **Limits.** A candidate that predicts labels best need not know the truth best. The prediction knows
     of a worker her habit and how often she is right, and which classes the crowd confuses, not which she
