@@ -24,9 +24,7 @@ __all__ = [
 
 MAX_FOLDS = 32_767  # a label's fold is a number of 16 bits
 PSEUDO_LABELS = 2.0  # of the crowd's share of right ones, beside each worker's own
-SHRUNK_BY = (
-    5.0  # labels of the crowd's, in a worker's habit, in how often she knows, and in its errors
-)
+SHRUNK_BY = 5.0  # labels of the crowd's, in a worker's habit, her knowledge, and common errors
 MOST = 0.99  # of a worker's labels that she may be held to know: anybody slips
 SHARES = np.linspace(0.0, 0.9, 10)  # of what is not known that may be common errors
 SHARES.setflags(write=False)
