@@ -383,12 +383,19 @@ def _known(shard: LabelShard, asked: tuple[Posterior, Any, np.ndarray]) -> Sums:
 def _worth(shard: LabelShard, asked: tuple[int, Kept, Predicting]) -> Sums:
     """Return the log-likelihood of a shard's held-out labels at each share of common errors."""
     n_folds, kept, one = asked
-    return (_told(shard, _fold(shard, n_folds) == kept.fold, kept, one).worth(),)
+    out = _fold(shard, n_folds) == kept.fold
+    return (_told(shard, shard.keep_labels(~out), out, kept, one).worth(),)
 
 
-def _told(shard: LabelShard, out: Bool[np.ndarray, " labels"], kept: Kept, one: Predicting) -> Told:
-    """Return what a shard's held-out labels are predicted by."""
-    believed = _read_only(one.posterior(shard.keep_labels(~out), one.belief))
+def _told(
+    shard: LabelShard,
+    rest: LabelShard,
+    out: Bool[np.ndarray, " labels"],
+    kept: Kept,
+    one: Predicting,
+) -> Told:
+    """Return what a shard's held-out labels are predicted by, from the rest of it."""
+    believed = _read_only(one.posterior(rest, one.belief))
     labels = shard.worker[out], _task_of(shard)[out], shard.label[out]
     return told_of(*labels, believed, kept.habits, one.errors, one.knows, one.most)
 
@@ -411,10 +418,11 @@ def _predicted(shard: LabelShard, asked: tuple[int, Asked]) -> Sums:
     by_class = np.zeros(shard.n_tasks)
     for kept, candidates in by_fold:
         out = fold == kept.fold
+        rest = shard.keep_labels(~out)
         worker, label, asked_of = shard.worker[out], shard.label[out], task[out]
         by_class += np.bincount(asked_of, log_of_classes(kept.n_given)[label], shard.n_tasks)
         for place, one in enumerate(candidates):
-            held = _told(shard, out, kept, one)
+            held = _told(shard, rest, out, kept, one)
             hers = log_right(held.right, one.share[worker], shard.n_classes)
             log_p[place] += np.bincount(asked_of, held.log_p(one.shared), shard.n_tasks)
             by_worker[place] += np.bincount(asked_of, hers, shard.n_tasks)
