@@ -237,7 +237,7 @@ def _signals_held() -> Iterator[None]:
     """Run the block, and handle signals that came in it afterwards.
 
     LLVM asks Python for a kernel's code, and takes an exception there for code that is missing: a Ctrl-C in
-    that moment killed the process.
+    that moment would end the process.
     """
     came: list[int] = []
     former: dict[int, Any] = {}

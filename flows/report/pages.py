@@ -132,7 +132,7 @@ def internal_page(folder: Path, *, show_worker_ids: bool) -> Facts:
         "gate": _read_json(folder, "gate.json"),
         "spend": _spend(folder),
         "trend": trend,
-        "topics": _topics(folder),
+        "topics": _asked_for(folder, "topics.json"),
         "asked": _asked(trend),
         "lineage": lineage(manifest),
     }
@@ -149,11 +149,6 @@ def _texts(folder: Path, *shown: pa.ChunkedArray) -> dict[str, str]:
             rows = batch.filter(pc.is_in(batch["task"], tasks))
             found.update(zip(rows["task"].to_pylist(), rows["text"].to_pylist(), strict=True))
     return found
-
-
-def _topics(folder: Path) -> Facts | None:
-    """Return the concepts of the tasks' texts; None if the settings ask for none."""
-    return _read_json(folder, "topics.json") if (folder / "topics.json").is_file() else None
 
 
 def public_page(folder: Path) -> Facts:

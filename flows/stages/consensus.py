@@ -461,7 +461,7 @@ def _count_columns(found: Aggregated, order: np.ndarray) -> dict[str, Any]:
 
 
 def _next_rows(found: Aggregated, confidence: np.ndarray, order: np.ndarray) -> Iterator[pa.Table]:
-    """Return tasks, the least confident first, with how many workers named each class."""
+    """Yield tasks, the least confident first, with how many workers named each class."""
     tasks = found.tasks
     for rows in _parts_of(order.size):
         now = order[rows]

@@ -167,9 +167,8 @@ def gold_apart(crowd: Crowd) -> str:
         n_gold = len(crowd.gold.task)
         return f"; none of the {n_gold:,} gold tasks has a label: are tasks named there as here?"
     labels, gold = crowd.labels, crowd.gold_code()
-    if (
-        not labels.n_labels or np.isin(gold[gold >= 0], labels.label).any()
-    ):  # shards have names alone
+    # of labels in shards the crowd has the names alone
+    if not labels.n_labels or np.isin(gold[gold >= 0], labels.label).any():
         return ""
     return (
         f"; nobody gave a class that gold has, such as {str(crowd.gold.label[0])!r}: are classes spelled "

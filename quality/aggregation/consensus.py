@@ -31,10 +31,8 @@ __all__ = [
 ]  # fmt: skip
 
 MAX_CELLS = 2**27  # entries of the workers' confusion matrices: 1 GB; a fit holds four such tables
-NEARLY_EMPTY, CHEAP = (
-    64,
-    2**17,
-)  # entries, for each label and in all, up to which they are worth a fit
+# entries, for each label and in all, up to which confusion matrices are worth a fit
+NEARLY_EMPTY, CHEAP = 64, 2**17
 PART = 4  # a table that may have a posterior may still have one with a fourth of its labels
 MIN_ENTRY = 1e-100  # of the smoothing; keeps every entry of a table above the pass's TINY
 TIE = 1e-12  # posteriors closer than this are equal: rounding must not choose a class

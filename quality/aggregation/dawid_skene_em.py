@@ -113,6 +113,8 @@ def dawid_skene(
     ------
     ValueError
         If a parameter is out of its range, or `gold` is not one class code per task.
+    LabelError
+        As for :func:`~quality.majority_vote`, or if the confusion matrices had more than 134,217,728 cells.
 
     Notes
     -----

@@ -297,7 +297,7 @@ def fit_table(
 ) -> tuple[EMFit, Float64[np.ndarray, "tasks classes"]]:
     """Fit a model to a table in memory; return the fit and P(truth | labels) of each task.
 
-    The fit has the workers of the renumbered table; gold and the posterior have the tasks of the other.
+    The fit has the workers of the renumbered table; gold and the posterior have the caller's tasks.
     `coins` is as in :func:`passes_over`; a model with coins has `begin`, which returns its first counts if
     there is a start.
     """
@@ -333,13 +333,11 @@ def near_gold(
     return known
 
 
-def reporting(
-    progress: Progress | None, what: str, total: int, *, before: int = 0
-) -> Callable[[EMFit], object] | None:
+def reporting(progress: Progress | None, what: str, total: int) -> Callable[[EMFit], object] | None:
     """Return the `after` of :func:`fit_em` that calls `progress`; None if there is none."""
     if progress is None:
         return None
-    return lambda fit: progress(what, before + fit.n_iter, total)
+    return lambda fit: progress(what, fit.n_iter, total)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -156,9 +156,8 @@ def weighted_majority(
     check_weight(labels, weight)
     check_posterior(labels)
     if groups is not None:
-        labels = labels.keep_workers(weight > 0).merge_workers(
-            groups
-        )  # members of weight 0 have no say in a group's label
+        # members of weight 0 have no say in a group's label
+        labels = labels.keep_workers(weight > 0).merge_workers(groups)
         weight = weights_of_voters(weight, groups)
     cell = labels.task.astype(np.int64) * labels.n_classes + labels.label
     posterior = weight_shares(cell, labels.worker, weight, labels.n_tasks, labels.n_classes)

@@ -398,13 +398,12 @@ def _alpha(
     metric: Metric,
     numbers: Float64[np.ndarray, " classes"],
     level: float,
-    named: Metric | None = None,
 ) -> Alpha:
     """Return alpha of some tasks, all of which have labels; `given` is their :func:`_given_in_all`."""
     in_all, in_paired = given
     place = None if metric == "nominal" else _places(metric, numbers, in_paired)
     mine = sums_of_tasks(labels, tasks, in_all if place is None else place)
-    return _alpha_of_sums(mine, in_all, in_paired, place, level, named or metric)
+    return _alpha_of_sums(mine, in_all, in_paired, place, level, metric)
 
 
 def _alpha_of_sums(

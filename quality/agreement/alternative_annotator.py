@@ -26,7 +26,7 @@ from quality.labels import CrowdLabels, NamedClasses, freeze_arrays, name_classe
 
 __all__ = ["AltTest", "alt_test"]
 
-LEVEL = 1e-9  # relative to the span of the numbers: closer distances are equal
+EQUAL = 1e-9  # relative to the span of the numbers: closer distances are equal
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -191,7 +191,7 @@ def _leads(
     n = n_people[task] - 1
     # squared distances to the others, hers minus the model's, are a product
     beside = n * (numbers[own] + numbers[model]) - 2 * total
-    beside[np.abs(beside) <= LEVEL * n] = 0.0
+    beside[np.abs(beside) <= EQUAL * n] = 0.0
     return person, np.sign(numbers[own] - numbers[model]) * np.sign(beside)
 
 

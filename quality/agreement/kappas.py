@@ -123,8 +123,7 @@ def gwet_ac1(labels: CrowdLabels, *, level: float = 0.95) -> ChanceCorrected:
     References
     ----------
     .. [1] Gwet, "Computing inter-rater reliability and its variance in the presence of high agreement",
-       British
-       Journal of Mathematical and Statistical Psychology 61 (2008).
+       British Journal of Mathematical and Statistical Psychology 61 (2008).
 
     Examples
     --------

@@ -95,7 +95,7 @@ def pair_kappas(labels: CrowdLabels, *, min_common: int = 1) -> PairKappas:
     if n_meetings > MAX_MEETINGS:
         raise ValueError(
             f"at most {MAX_MEETINGS:,} pairs of labels of one task can be compared, got {n_meetings:,}: "
-            f"keep part of the workers or tasks"
+            "keep part of the workers or tasks"
         )
     key = np.empty(n_meetings, dtype=np.int64)
     row = np.empty((n_meetings, 2), dtype=np.int64)

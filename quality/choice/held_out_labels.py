@@ -17,9 +17,9 @@ from quality.labels import CrowdLabels, NamedPosterior
 from quality.parallel import kernel
 
 __all__ = [
-    "Told", "add_known", "check_folds", "crowd_share", "dealt", "errors_of", "folds", "habits_of",
+    "Predictors", "add_known", "check_folds", "crowd_share", "dealt", "errors_of", "folds", "habits_of",
     "held_of_sizes", "knowing", "log_by_workers", "log_of_classes", "log_right", "most_shared",
-    "predict_held_out", "read_held_out", "right_of", "right_shares", "sharing", "told_of",
+    "predict_held_out", "predictors_of", "read_held_out", "right_of", "right_shares", "sharing",
 ]  # fmt: skip
 
 MAX_FOLDS = 32_767  # a label's fold is a number of 16 bits
@@ -30,11 +30,11 @@ SHARES = np.linspace(0.0, 0.9, 10)  # of what is not known that may be common er
 SHARES.setflags(write=False)
 
 
-class Told(NamedTuple):
+class Predictors(NamedTuple):
     """What labels held out are predicted by.
 
-    P(right) of each, its probability by its worker's habit and as a common error of the crowd's, how often
-    the worker knows the truth, and the largest share of common errors.
+    These are P(right) of each, its probability by its worker's habit and as a common error of the crowd's,
+    how often the worker knows the truth, and the largest share of common errors.
     """
 
     right: Float64[np.ndarray, " held"]
@@ -109,7 +109,7 @@ def read_held_out(
     labels: CrowdLabels,
     out: Bool[np.ndarray, " labels"],
     posterior: Float64[np.ndarray, "tasks classes"],
-) -> Told:
+) -> Predictors:
     """Return what each label held out is predicted by, judged by the labels that are not."""
     kept, n_classes = ~out, labels.n_classes
     cell = labels.worker[kept].astype(np.int64) * n_classes + labels.label[kept]
@@ -123,7 +123,7 @@ def read_held_out(
     knows = knowing(right, chance, n_labels)
     most = most_shared(knows, n_labels)
     worker, task, label = labels.worker[out], labels.task[out], labels.label[out]
-    return told_of(worker, task, label, posterior, habits, errors, knows, most)
+    return predictors_of(worker, task, label, posterior, habits, errors, knows, most)
 
 
 def habits_of(
@@ -140,8 +140,8 @@ def errors_of(
 ) -> Float64[np.ndarray, "classes classes"]:
     """Return P(label | truth) of wrong labels, as ``[truth, label]``, shrunk to the classes' shares.
 
-    Nothing is said of them, all is 0, with two classes, where a truth has but one error and the habits tell
-    how often it is made, and with fewer labels than the table has cells.
+    All are 0 with two classes, where a truth has but one error and the habits show how often it is made,
+    and with fewer labels than the table has cells.
     """
     n_classes = len(given)
     if n_classes < 3 or given.sum() < wrong.size:
@@ -200,7 +200,7 @@ def most_shared(
     return known / (1.0 - known)
 
 
-def told_of(
+def predictors_of(
     worker: Int32[np.ndarray, " held"],
     task: Int32[np.ndarray, " held"],
     label: Int16[np.ndarray, " held"],
@@ -209,16 +209,16 @@ def told_of(
     errors: Float64[np.ndarray, "classes classes"],
     knows: Float64[np.ndarray, " workers"],
     most: float,
-) -> Told:
+) -> Predictors:
     """Return what each label held out is predicted by."""
     error = np.zeros(len(label))
     if errors.any():
         _add_errors(task, label, np.ascontiguousarray(posterior), errors, error)
-    return Told(posterior[task, label], habits[worker, label], error, knows[worker], most)
+    return Predictors(posterior[task, label], habits[worker, label], error, knows[worker], most)
 
 
 def sharing(worth: Float64[np.ndarray, " shares"]) -> float:
-    """Return the share of common errors, from the log-likelihood at each of `SHARES`, shrunk to none."""
+    """Return the share of common errors, from the log-likelihood at each of `SHARES`, shrunk towards 0."""
     return float(SHARES[np.argmax(worth + SHRUNK_BY * np.log1p(-SHARES))])
 
 

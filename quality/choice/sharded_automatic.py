@@ -46,7 +46,7 @@ from quality.choice.automatic import (
     tried_among,
 )
 from quality.choice.held_out_labels import (
-    Told,
+    Predictors,
     add_known,
     crowd_share,
     dealt,
@@ -57,9 +57,9 @@ from quality.choice.held_out_labels import (
     log_of_classes,
     log_right,
     most_shared,
+    predictors_of,
     right_shares,
     sharing,
-    told_of,
 )
 from quality.labels import Engine, LabelShard, Sums, of_voters
 from quality.reputation import soft_penalty_by_shards
@@ -94,7 +94,7 @@ class ShardFit(NamedTuple):
 
 @runtime_checkable
 class Fitter(Protocol):
-    """A function that fits the candidate of a name to an engine without one fold, or without none for -1.
+    """A function that fits the candidate of a name to an engine; its shards lack the fold, -1 if none.
 
     A first look ends when the fit has roughly converged; a later call goes on from `begun`, its fit.
     """
@@ -266,7 +266,7 @@ def auto_result(
 
 
 class Kept(NamedTuple):
-    """What the labels without a fold say: workers' habits, and how many labels are hers and of a class."""
+    """What the labels without a fold say: habits, and numbers of labels of each worker and class."""
 
     fold: int
     habits: Float64[np.ndarray, "workers classes"]
@@ -279,7 +279,7 @@ class Predicting(NamedTuple):
 
     Its posterior there is ``posterior(shard, belief)``. Each worker `knows` the truth of this share of her
     tasks, and this `share` of her labels is right. Of what is not known, a share `shared` is the crowd's
-    common `errors`, of at `most` so large a share.
+    common `errors`, and that share is at most `most`.
     """
 
     posterior: Posterior
@@ -384,20 +384,20 @@ def _worth(shard: LabelShard, asked: tuple[int, Kept, Predicting]) -> Sums:
     """Return the log-likelihood of a shard's held-out labels at each share of common errors."""
     n_folds, kept, one = asked
     out = _fold(shard, n_folds) == kept.fold
-    return (_told(shard, shard.keep_labels(~out), out, kept, one).worth(),)
+    return (_predictors(shard, shard.keep_labels(~out), out, kept, one).worth(),)
 
 
-def _told(
+def _predictors(
     shard: LabelShard,
     rest: LabelShard,
     out: Bool[np.ndarray, " labels"],
     kept: Kept,
     one: Predicting,
-) -> Told:
+) -> Predictors:
     """Return what a shard's held-out labels are predicted by, from the rest of it."""
     believed = _read_only(one.posterior(rest, one.belief))
     labels = shard.worker[out], _task_of(shard)[out], shard.label[out]
-    return told_of(*labels, believed, kept.habits, one.errors, one.knows, one.most)
+    return predictors_of(*labels, believed, kept.habits, one.errors, one.knows, one.most)
 
 
 def _answers_of_workers(shard: LabelShard, asked: tuple[Posterior, Any]) -> Sums:
@@ -422,7 +422,7 @@ def _predicted(shard: LabelShard, asked: tuple[int, Asked]) -> Sums:
         worker, label, asked_of = shard.worker[out], shard.label[out], task[out]
         by_class += np.bincount(asked_of, log_of_classes(kept.n_given)[label], shard.n_tasks)
         for place, one in enumerate(candidates):
-            held = _told(shard, rest, out, kept, one)
+            held = _predictors(shard, rest, out, kept, one)
             hers = log_right(held.right, one.share[worker], shard.n_classes)
             log_p[place] += np.bincount(asked_of, held.log_p(one.shared), shard.n_tasks)
             by_worker[place] += np.bincount(asked_of, hers, shard.n_tasks)

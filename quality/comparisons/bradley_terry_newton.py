@@ -22,7 +22,7 @@ from quality.labels import freeze_arrays
 __all__ = ["BradleyTerry", "Climbed", "Rows", "bradley_terry", "climb_scores", "rows_of"]
 
 MAX_ITEMS = 5_000  # memory for the information grows with their square
-HALVINGS = 30
+HALVINGS = 30  # of a step that does not rise; then it is not taken
 MOST_SD = 1e6  # of a prior; a wider one no longer fixes the level of the scores, beside rounding
 NEVER = -1e300  # log weight of a tie in a model without ties
 Ties: TypeAlias = Literal["davidson", "half", "drop"]
@@ -132,6 +132,15 @@ def bradley_terry(
     .. [1] Bradley, Terry, "Rank analysis of incomplete block designs", Biometrika 39 (1952).
     .. [2] Davidson, "On extending the Bradley-Terry model to accommodate ties in paired comparison
        experiments", JASA 65 (1970).
+
+    Examples
+    --------
+    Who wins every time has a finite score under a prior alone.
+
+    >>> from quality.comparisons import encode_comparisons
+    >>> table = encode_comparisons(["w"] * 4, list("xxxx"), list("yyyy"), list("xxxx"))
+    >>> bradley_terry(table, prior_sd=1.0).score.round(2)
+    array([ 0.74, -0.74])
     """
     if prior_sd is not None and not 1 / MOST_SD <= prior_sd <= MOST_SD:
         raise ValueError(f"prior_sd must be in [{1 / MOST_SD}, {MOST_SD}] or None, got {prior_sd}")
@@ -192,7 +201,7 @@ def climb_scores(
 ) -> Climbed:
     """Take a Newton step up the log posterior, halved until it rises.
 
-    Returns the new scores, and at the old scores the information including the prior's, its inverse, and
+    Return the new scores, and at the old scores the information including the prior's, its inverse, and
     the log-likelihood.
     """
     gradient, information = np.zeros(len(score)), np.zeros((len(score), len(score)))
@@ -363,7 +372,6 @@ def _ties_run_away(
         root = lowered_by
         for _ in range(n_items.bit_length()):
             root = root[root]
-        if (
-            lowered_by[root] != root
-        ).any():  # the first of a chain was not lowered; a cycle has no first
+        # the first of a chain was not lowered; a cycle has no first
+        if (lowered_by[root] != root).any():
             return False

@@ -181,7 +181,7 @@ def encode_comparisons(
         ...
     quality.labels.columns.LabelError: left and right must differ, got x twice at row 0 (counted from 0)
     """
-    left, right, winners = list(left), list(right), [_text(one) for one in winner]
+    left, right, winners = list(left), list(right), [str(one) for one in winner]
     if not len(left) == len(right) == len(winners):
         lengths = [len(left), len(right), len(winners)]
         raise LabelError(f"left, right, winner must be equally long, got {lengths}", column="left")
@@ -226,20 +226,16 @@ def encode_comparisons(
     )
 
 
-def _text(value: Any) -> str:
-    return str(value)
-
-
 def _outcomes(left: list[Any], right: list[Any], winners: list[str]) -> Int8[np.ndarray, " rows"]:
     """Return which side each winner names: all rows name sides, or all name items or a tie."""
     if set(winners) <= SIDES.keys():
         return np.array([SIDES[one] for one in winners], dtype=np.int8)
     found = np.empty(len(winners), dtype=np.int8)
     for row, one in enumerate(winners):
-        names = {_text(left[row]): LEFT, _text(right[row]): RIGHT}
+        names = {str(left[row]): LEFT, str(right[row]): RIGHT}
         side = names.get(one, TIE if one == "tie" else None)
         if side is None and one in SIDES:  # the faulty row may be another one
-            items = [{_text(left[at]), _text(right[at])} for at in range(len(winners))]
+            items = [{str(left[at]), str(right[at])} for at in range(len(winners))]
             known = [other in SIDES or other in items[at] for at, other in enumerate(winners)]
             row = known.index(False) if False in known else row
             one = winners[row]

@@ -78,6 +78,14 @@ def next_pairs(
     ----------
     .. [1] Chaloner, Verdinelli, "Bayesian experimental design: a review", Statistical Science 10
        (1995): D-optimality.
+
+    Examples
+    --------
+    Three answers on neighbours, and then one on a distant item whose score is uncertain.
+
+    >>> found = next_pairs(np.array([1.0, 0.9, -3.0]), np.diag([0.2, 0.2, 4.0]), n=4)
+    >>> found.item, found.other
+    (array([0, 0, 0, 1]), array([1, 1, 1, 2]))
     """
     if n < 1:
         raise ValueError(f"n must be at least 1, got {n}")
@@ -93,9 +101,10 @@ def next_pairs(
         between = np.maximum(variance[:, None] + variance[None, :] - 2 * now, 0.0)
         gain = np.triu(certain * between, 1)
         i, j = divmod(int(np.argmax(gain)), len(score))
-        chosen.append((min(i, j), max(i, j)) if i != j else (0, 1))
+        if i == j:  # no pair gains
+            i, j = 0, 1
+        chosen.append((i, j))
         gains.append(np.log1p(gain[i, j]) / 2)
-        i, j = chosen[-1]
         along = now[:, i] - now[:, j]
         now -= np.outer(along, along) * certain[i, j] / (1 + gain[i, j])
     pairs = np.array(chosen, dtype=np.int64)

@@ -14,7 +14,7 @@ from scipy.special import expit
 __all__ = ["PointScores", "scores_of_points"]
 
 PRIOR_SD = 3.0  # of a score, in log odds: noisy points may exceed what any scores give
-MAX_ITER, HALVINGS, SETTLED = 100, 30, 1e-10
+MAX_ITER, HALVINGS, SETTLED = 100, 30, 1e-10  # Newton's steps, of each, and a step that ends
 
 
 class PointScores(NamedTuple):

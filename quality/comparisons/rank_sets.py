@@ -89,6 +89,14 @@ def rank_intervals(
     ----------
     .. [1] Mogstad, Romano, Shaikh, Wilhelm, "Inference for ranks with applications to mobility across
        neighbourhoods and academic achievement across countries", Review of Economic Studies 91 (2024).
+
+    Examples
+    --------
+    >>> score, rng = np.array([2.0, 0.1, 0.0]), np.random.default_rng(0)
+    >>> rank_intervals(score, np.eye(3) * 0.01, rng=rng)
+    RankIntervals(3 items, 1 with a sure rank)
+    >>> rank_intervals(score, np.eye(3) * 1.0, rng=rng).worst
+    array([3, 3, 3])
     """
     if not 0 < level < 1:
         raise ValueError(f"level must be above 0 and below 1, got {level}")

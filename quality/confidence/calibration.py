@@ -235,7 +235,7 @@ def calibrate(
     Raises
     ------
     ValueError
-        If `posterior` has not one row per task, or gold or groups not one code each.
+        If `posterior` is not one distribution over the classes per task, or gold or groups not one code each.
 
     Notes
     -----

@@ -138,22 +138,21 @@ def task_support(
     shape = (labels.n_tasks, labels.n_classes)
     if posterior.shape != shape:
         raise ValueError(f"posterior must have shape {shape}, got {posterior.shape}")
-    if not isinstance(posterior, NamedPosterior) and not np.isfinite(posterior).all():
-        row = int(np.flatnonzero(~np.isfinite(posterior).all(axis=1))[0])
-        raise ValueError(f"posterior must be finite, got {posterior[row].tolist()} in row {row}")
-    if not isinstance(posterior, NamedPosterior):
-        posterior = posterior.astype(np.float64, copy=False)
-        off = np.flatnonzero(
-            (posterior < 0).any(axis=1) | (np.abs(posterior.sum(axis=1) - 1) > NOT_ONE)
-        )
-        if off.size:
-            raise ValueError(
-                "posterior must hold probabilities that add up to 1 for each task, got "
-                f"{posterior[off[0]].tolist()} in row {off[0]}"
-            )
     engine = LocalEngine(cut_labels(labels, [0, labels.n_tasks]))
     if isinstance(posterior, NamedPosterior):
         return support_by_shards(engine, _of_whole, posterior, groups=groups)
+    if not np.isfinite(posterior).all():
+        row = int(np.flatnonzero(~np.isfinite(posterior).all(axis=1))[0])
+        raise ValueError(f"posterior must be finite, got {posterior[row].tolist()} in row {row}")
+    posterior = posterior.astype(np.float64, copy=False)
+    off = np.flatnonzero(
+        (posterior < 0).any(axis=1) | (np.abs(posterior.sum(axis=1) - 1) > NOT_ONE)
+    )
+    if off.size:
+        raise ValueError(
+            "posterior must hold probabilities that add up to 1 for each task, got "
+            f"{posterior[off[0]].tolist()} in row {off[0]}"
+        )
     return support_by_shards(engine, _of_table, posterior, groups=groups)
 
 
@@ -210,7 +209,7 @@ def _reliability(alike: float, n_votes: Float64[np.ndarray, " tasks"], weighed: 
 
 
 def shares_of_classes(by_class: Int64[np.ndarray, " classes"]) -> Float64[np.ndarray, " classes"]:
-    """Return the share of each class, of half a vote at least; NaN where there are none."""
+    """Return each class's share of the votes, at least that of half a vote; NaN if there are no votes."""
     total = by_class.sum()
     share: np.ndarray = np.maximum(by_class, EVEN) / (total if total else np.nan)
     return share
@@ -240,8 +239,8 @@ def log_votes(
     votes: Float64[np.ndarray, " tasks"], n_votes: Float64[np.ndarray, " tasks"]
 ) -> Float64[np.ndarray, " tasks"]:
     """Return the logarithm of votes for over votes against, half a vote added to each."""
-    share: np.ndarray = np.log((votes + EVEN) / (np.maximum(n_votes - votes, 0.0) + EVEN))
-    return share
+    odds: np.ndarray = np.log((votes + EVEN) / (np.maximum(n_votes - votes, 0.0) + EVEN))
+    return odds
 
 
 def _of_table(shard: LabelShard, posterior: np.ndarray) -> Float64[np.ndarray, "tasks classes"]:
@@ -300,9 +299,8 @@ def _common_errors(
     merged: LabelShard, believed: np.ndarray, rate: np.ndarray
 ) -> Float64[np.ndarray, " 2"]:
     """Return the covariance of errors, summed over pairs of votes of a task, and the largest it could be."""
-    paired = (
-        np.diff(merged.task_start) > 1
-    )  # a single vote is no pair: rounding would be left of it
+    # a single vote is no pair: rounding would be left of it
+    paired = np.diff(merged.task_start) > 1
     task, error = merged.task, rate[merged.worker]
     residual = 1.0 - believed[task, merged.label] - error
     spread = np.sqrt(error * (1.0 - error))

@@ -246,7 +246,7 @@ def _dependent_groups(
     excess = wrong.wrong - ratio * wrong.chance
     spread = wrong.wrong2 - 2 * ratio * wrong.both + ratio**2 * wrong.chance2
     confirmed = excess > np.maximum(LOOKS_WRONG * np.sqrt(np.maximum(spread, 0.0)), LEAST_WRONG)
-    of_models = groups[known[: len(known) > 1]]
+    of_models = groups[known[: len(known) > 1]]  # their common one, of two or more
     confirmed[of_models] = True
     size, others = int(n_labels.sum()), np.count_nonzero(confirmed) - len(of_models)
     if others and by_names is None and fills_matrices(*fit.shares.shape, size):

@@ -140,9 +140,8 @@ class _Pairs(NamedTuple):
 
     def expected(self, skill: np.ndarray) -> np.ndarray:
         """Return the probability that each pair agrees, by these skills."""
-        most = 1.0 - np.maximum(
-            EDGE * (1.0 - self.chance), TINY
-        )  # with one common class chance leaves little
+        # with one common class chance leaves little
+        most = 1.0 - np.maximum(EDGE * (1.0 - self.chance), TINY)
         both = skill[self.first] * skill[self.second]
         return np.asarray(np.clip(self.chance + both, EDGE, most))
 

@@ -34,6 +34,7 @@ __all__ = ["PastedAnswers", "needed_evidence", "pasted_answers"]
 
 PASTED = 0.9  # of a paster's labels, in the fit
 RATE = 0.25  # of pasters, before any evidence
+LOG_RATE = float(np.log(RATE / (1.0 - RATE)))
 SUSPECTED = 0.3  # of the workers paste at the start of a fit
 SHRINK = 10.0  # labels of the crowd in each row of a worker's confusion matrix
 STEPS, LEAST_STEPS, MOVED = 60, 12, 1e-4  # of EM: most, least, and the change at which it ends
@@ -43,7 +44,7 @@ EVIDENCE = 6.0  # least twice the log-likelihood ratio of pasting and answering 
 FREE = 16.5  # added to it: times classes ** 2 / workers ** 1.5
 FEW = 4  # workers: fewer than half of these are one at most
 SOURCE = (6.0, 4.0)  # reference labels that are the source's, and that are not, before any evidence
-FLOOR = 1e-9
+FLOOR = 1e-9  # of a probability that is divided by
 MAX_CELLS = 2**28  # pairs of classes of all labels and tasks: some five gigabytes
 
 
@@ -163,17 +164,10 @@ def pasted_answers(
         return _of_few(labels, crowd, reference)
     if alone is None:
         fits = [_fit(crowd, None, start) for start in _starts(crowd)]
-        found = max(fits, key=lambda fit: fit.gain)
-        if reference is None:
-            return _result(crowd, found)
-        alone = _result(crowd, found)
+        alone = _result(crowd, max(fits, key=lambda fit: fit.gain))
     if reference is None:
         return alone
-    pastes = 1.0 / (1.0 + np.exp(-np.clip(alone.evidence / 2.0 + LOG_RATE, -30.0, 30.0)))
-    return _result(crowd, _fit(crowd, reference, 0.5 * (pastes + SUSPECTED)))
-
-
-LOG_RATE = float(np.log(RATE / (1.0 - RATE)))
+    return _result(crowd, _fit(crowd, reference, 0.5 * (_chance(alone.evidence / 2.0) + SUSPECTED)))
 
 
 def needed_evidence(n_workers: int, n_classes: int) -> float:
@@ -208,9 +202,14 @@ def _of_few(
     table[crowd.worker, crowd.task] = crowd.label
     compared = np.full(labels.n_tasks, -1) if reference is None else reference
     evidence, share = likeness(table, compared, n_classes=labels.n_classes)
-    pastes = 1.0 / (1.0 + np.exp(-np.clip(evidence / 2.0 + LOG_RATE, -30.0, 30.0)))
-    found = _result(crowd, _fit(crowd, reference, pastes))
+    found = _result(crowd, _fit(crowd, reference, _chance(evidence / 2.0)))
     return replace(found, share=share, evidence=evidence, flagged=evidence >= EVIDENCE)
+
+
+def _chance(log_ratio: Float64[np.ndarray, " workers"]) -> Float64[np.ndarray, " workers"]:
+    """Return the probability that each worker pastes, from the log-likelihood ratio; never 0 or 1."""
+    pastes: np.ndarray = 1.0 / (1.0 + np.exp(-np.clip(log_ratio + LOG_RATE, -30.0, 30.0)))
+    return pastes
 
 
 class _Crowd:
@@ -322,7 +321,7 @@ def _fit(crowd: _Crowd, reference: np.ndarray | None, pastes: np.ndarray) -> _Fi
             np.bincount(crowd.worker, np.log(by_source / other), crowd.n_workers)
             for other in (by_own, style)
         )
-        moved = 1.0 / (1.0 + np.exp(-np.clip(against_own + LOG_RATE, -30.0, 30.0)))
+        moved = _chance(against_own)
         change = float(np.abs(moved - pastes).max(initial=0.0))
         if step > LEAST_STEPS and change < MOVED:
             break

@@ -235,6 +235,12 @@ def cut_labels(
     ------
     ValueError
         If the cuts do not go from 0 to the number of tasks, or gold is not one code per task.
+
+    Examples
+    --------
+    >>> from quality import encode
+    >>> cut_labels(encode(["ann", "bob", "ann"], [1, 1, 2], list("xyx")), [0, 1, 2])
+    [LabelShard(2 labels of tasks 0 to 0), LabelShard(1 labels of tasks 1 to 1)]
     """
     ends = [int(cut) for cut in cuts]
     if not (len(ends) > 1 and ends[0] == 0 and ends[-1] == labels.n_tasks and ends == sorted(ends)):

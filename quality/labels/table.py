@@ -46,8 +46,8 @@ __all__ = [
 ]
 
 MAX_CELLS = 2**27  # of a table of tasks by classes: 1 GB of probabilities
-MAX_CELLS_PER_LABEL = 100
-MAX_CLASSES = int(np.iinfo(np.int16).max)
+MAX_CELLS_PER_LABEL = 100  # of a larger one, which is not nearly empty then
+MAX_CLASSES = int(np.iinfo(np.int16).max)  # a code of a class has 16 bits
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, weakref_slot=True)

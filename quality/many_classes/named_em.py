@@ -90,11 +90,9 @@ def one_coin_of_named(
     n_labels = np.bincount(labels.worker, minlength=labels.n_workers)
     truth = _entries_of(named, known)
     belief = _first_belief(named, truth, known)
-    prior, base, stop = np.zeros(labels.n_classes), None, Stop()
-    reliability, log_odds = np.empty(labels.n_workers), np.empty(labels.n_workers)
+    prior, reliability, stop = np.zeros(labels.n_classes), np.empty(labels.n_workers), Stop()
     while stop.n_iter < max_iter and not stop.converged:
-        prior = _class_mass(named, belief, base, labelled)
-        base = prior
+        prior = _class_mass(named, belief, prior, labelled)
         right = np.bincount(labels.worker, belief.p[named.entry], labels.n_workers) + smoothing
         missed = np.bincount(labels.worker, belief.others[named.entry], labels.n_workers)
         wrong = missed + n_wrong * smoothing
@@ -261,21 +259,23 @@ def _first_belief(named: NamedClasses, truth: np.ndarray, known: np.ndarray) -> 
 def _class_mass(
     named: NamedClasses,
     belief: _Beliefs,
-    base: Float64[np.ndarray, " classes"] | None,
+    base: Float64[np.ndarray, " classes"],
     labelled: np.ndarray,
 ) -> Float64[np.ndarray, " classes"]:
-    """Return the mean posterior of the tasks that have labels; uniform if none has."""
+    """Return the mean posterior of the tasks that have labels; uniform if none has.
+
+    `base` is the prior by which the belief in classes without an entry is divided among them.
+    """
     n_classes = named.n_classes
     if not labelled.any():
         return np.full(n_classes, 1.0 / max(n_classes, 1))
     here = labelled[named.task]
     mass = np.bincount(named.code[here], belief.p[here], n_classes)
-    if base is not None:
-        room = np.maximum(1.0 - named.sums(base[named.code]), 0.0)
-        unit = np.divide(belief.rest, room, out=np.zeros(len(room)), where=room > 0)
-        unit[~labelled] = 0.0
-        inside = np.bincount(named.code, unit[named.task], n_classes)
-        mass = mass + base * np.maximum(unit.sum() - inside, 0.0)
+    room = np.maximum(1.0 - named.sums(base[named.code]), 0.0)
+    unit = np.divide(belief.rest, room, out=np.zeros(len(room)), where=room > 0)
+    unit[~labelled] = 0.0
+    inside = np.bincount(named.code, unit[named.task], n_classes)
+    mass = mass + base * np.maximum(unit.sum() - inside, 0.0)
     prior: np.ndarray = mass / mass.sum()
     return prior
 

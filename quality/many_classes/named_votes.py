@@ -133,9 +133,8 @@ def weighted_of_named(
     """
     check_weight(labels, weight)
     if groups is not None:
-        labels = labels.keep_workers(weight > 0).merge_workers(
-            groups
-        )  # members of weight 0 have no say in a group's label
+        # members of weight 0 have no say in a group's label
+        labels = labels.keep_workers(weight > 0).merge_workers(groups)
         weight = weights_of_voters(weight, groups)
     named = name_classes(labels)
     support = np.bincount(named.entry, scaled_weight(weight)[labels.worker], len(named.code))

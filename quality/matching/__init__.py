@@ -1,6 +1,6 @@
 """Conflicts between workers: the conflict graph, and its semi-matchings, which divide conflicts evenly.
 
-Start with :func:`conflict_graph`: a row for each label node (a conflict task and a class given to
+Start with :func:`conflict_graph`: a row for each label node (a conflict task and a class given to it),
 joined to the workers who gave that class. :func:`semi_matching` assigns every node to one worker, as evenly
 as possible. :func:`load_levels` returns the largest and the smallest load of each worker over all such
 optima. :class:`DynamicMatching` keeps an optimum while workers are removed.

@@ -33,7 +33,9 @@ from scipy.sparse import csr_array, issparse
 from quality.labels import freeze_arrays, sort_codes
 from quality.parallel import kernel
 
-__all__ = ["SemiMatching", "matching_and_level", "semi_matching", "shift_loads"]
+__all__ = [
+    "SemiMatching", "ascending_rows", "matching_and_level", "semi_matching", "shift_loads",
+]  # fmt: skip
 
 NONE = np.int64(-1)  # no job, no machine: the end of a list
 

@@ -40,7 +40,8 @@ from quality.matching.cost_reducing import ascending_rows, matching_and_level
 from quality.parallel import kernel
 
 __all__ = [
-    "LoadLevels", "connected", "first_givers", "jobs_of", "level_out", "load_levels", "machine_loads",
+    "LoadLevels", "both_ways", "connected", "first_givers", "jobs_of", "level_out", "load_levels",
+    "machine_loads",
 ]  # fmt: skip
 
 FAR = -1  # no machine with room can be reached
@@ -200,7 +201,7 @@ def _add_shares(machine, share, load) -> None:
 def _distances(edges, share, part, home, excess, slack, distance, queue, reached) -> int:
     """Return how many machines reach one with room, and write their distances, which are `FAR` before.
 
-    `by_distance` lists them in order. The result is 0 if no machine with excess load is among them.
+    `queue` lists them in order. The result is 0 if no machine with excess load is among them.
     """
     start, machine, at_start, at, job_of = edges
     n_reached, position = 0, 0

@@ -17,6 +17,7 @@ from jaxtyping import Bool, Int, Int8, Int16, Int32, Int64, Shaped
 
 from quality.argument_types import check_arguments
 from quality.labels import (
+    MAX_CLASSES,
     LabelError,
     check_groups,
     check_keep,
@@ -27,8 +28,6 @@ from quality.labels import (
 )
 
 __all__ = ["MultiLabels", "Repeats", "encode_gold_sets", "encode_multilabels"]
-
-MAX_CLASSES = int(np.iinfo(np.int16).max)
 
 Repeats = Literal["error", "join"]
 """What several rows of a worker about a task are: a mistake, or parts of one answer."""

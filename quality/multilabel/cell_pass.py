@@ -61,9 +61,8 @@ class Cells:
     @property
     def shown(self) -> Float64[np.ndarray, " classes"]:
         """Number of tasks with answers that showed each class."""
-        counted: np.ndarray = np.bincount(self.label, minlength=len(self.silent)) + self.silent.sum(
-            axis=1
-        )
+        given = np.bincount(self.label, minlength=len(self.silent))
+        counted: np.ndarray = given + self.silent.sum(axis=1)
         return counted
 
 
@@ -86,11 +85,8 @@ def cells_of(table: MultiLabels, gold: Int8[np.ndarray, "tasks classes"] | None 
     if gold is not None:
         held = np.flatnonzero((gold == 1) & (size > 0)[:, np.newaxis])
         cell = np.union1d(task * n_classes + label, held)
-        task, label, known = (
-            cell // n_classes,
-            (cell % n_classes).astype(np.int16),
-            gold.ravel()[cell],
-        )
+        task, label = cell // n_classes, (cell % n_classes).astype(np.int16)
+        known = gold.ravel()[cell]
         start = np.searchsorted(task, np.arange(table.n_tasks + 1)).astype(np.int64)
     giver = np.repeat(table.worker, np.diff(table.label_start))
     of_label = np.empty(len(table.label), np.int64)
@@ -206,7 +202,7 @@ def _fill(
     given: Float64[np.ndarray, "workers classes"],
     met: Float64[np.ndarray, "workers classes"],
 ) -> None:
-    """Write the cell of each label, and count, in place; `row` starts at answers' labels."""
+    """Write the cell of each label, and count, in place; `row` is each answer's next label."""
     for task in range(len(task_start) - 1):
         for cell in range(start[task], start[task + 1]):
             mine = np.uint64(cell_label[cell])

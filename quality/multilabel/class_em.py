@@ -30,7 +30,7 @@ REFITS = 5, 10  # iterations in which the strengths are fitted
 SIZED = 2  # iterations before the number of classes at once counts as evidence
 # weights of a denial and of giving a class, before any estimate for workers
 FIRST_DENIAL, FIRST_WORD = -1.0, 1.5
-MOST_AHEAD = 20.0  # steps that a secant may extrapolate by
+MOST_BACK, MOST_AHEAD = 0.5, 20.0  # steps that a secant may go back, and extrapolate by
 NO_PRIOR = 1.0  # tasks of the mean prevalence that are added to a class's own
 
 
@@ -102,7 +102,7 @@ class _Secant:
             return end
         slower = (moved - last[1]) * self._counts
         ahead = -(slower @ moved) / max(slower @ slower, 1e-300)
-        further: np.ndarray = end + min(max(ahead, -0.5), MOST_AHEAD) * (end - last[0])
+        further: np.ndarray = end + min(max(ahead, -MOST_BACK), MOST_AHEAD) * (end - last[0])
         return further
 
 

@@ -41,10 +41,9 @@ def to_networkx(
     -------
     networkx.Graph
         Of the conflict graph and a semi-matching: a node for each worker (`kind` "worker", `bipartite` 1)
-        and one
-        ``("label", task, class)`` for each label node (`kind` "label", `bipartite` 0, `task`, `label`);
-        an edge joins it to each worker who gave it. A semi-matching adds `assigned` to the edges and `load`
-        to the workers. For pairs: a node for each worker, an edge for each pair with `n_common`,
+        and one ``("label", task, class)`` for each label node (`kind` "label", `bipartite` 0, `task`,
+        `label`); an edge joins it to each worker who gave it. A semi-matching adds `assigned` to the edges
+        and `load` to the workers. For pairs: a node for each worker, an edge for each pair with `n_common`,
         `n_agreed`, and `kappa` and `ac1` or `expected` and `p_value`; with groups each worker has the code
         of her group as `group`, -1 outside all groups.
 

@@ -30,7 +30,7 @@ from quality.parallel import Progress, chunk_starts, counter, shared_out
 
 __all__ = ["OrdinalCrowd", "ordinal_crowd"]
 
-ANCHOR = 0.4  # python -m benchmarks.quality.ordered
+ANCHOR = 0.4  # labels of the prior's shape, for each of the crowd's: python -m benchmarks.quality.ordered
 START = (0.25, 0.1, 0.1)  # variances of sharpness, leniency and extremity before any evidence
 SEEN, SPREAD = 2.0, 0.1  # prior of a variance, with the weight of two workers
 FIRST, LATER = 3, 2  # Newton steps of a pass, and of one that begins near the maximum

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from jaxtyping import Bool, Float64, Int, Int64
 
 from quality.aggregation import Posterior, decide
-from quality.agreement import alpha_of, alpha_sums
+from quality.agreement import alpha_of, alpha_sums, check_level
 from quality.argument_types import check_arguments
 from quality.labels import (
     CrowdLabels,
@@ -139,8 +139,7 @@ def wilson_interval(
     array([[0.49 , 0.943],
            [0.   , 1.   ]])
     """
-    if not 0 < level < 1:
-        raise ValueError(f"level must be in (0, 1), got level={level}")
+    check_level(level)
     if not np.all((n_correct >= 0) & (n_correct <= n)):
         raise ValueError("n_correct must be in [0, n] everywhere, got a count outside")
     z2 = NormalDist().inv_cdf((1 + level) / 2) ** 2

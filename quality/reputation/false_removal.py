@@ -145,7 +145,7 @@ def filter_dishonest(
     rng
         Source of randomness, for the simulated crowds.
     progress
-        Called after each simulated crowd of a round; see :data:`~quality.parallel.Progress`.
+        Called as a round begins, and after each simulated crowd; see :data:`~quality.parallel.Progress`.
 
     Raises
     ------

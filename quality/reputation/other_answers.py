@@ -242,7 +242,7 @@ def spread_over(
 
 
 def ask_others(
-    labels: CrowdLabels,
+    labels: CrowdLabels | LabelShard,
     answers: TaskAnswers,
     log_odds: Float64[np.ndarray, " workers"],
     prior: Float64[np.ndarray, " classes"],
@@ -253,7 +253,8 @@ def ask_others(
     """
     right, chance = np.empty(labels.n_labels), np.empty(int(answers.row_start[-1]))
     mass = ask_right(labels, answers, log_odds, prior, right, chance)
-    return OtherAnswers(labels.task, answers, right, chance, labels.n_classes), mass
+    task = labels.task.astype(np.int32, copy=False)
+    return OtherAnswers(task, answers, right, chance, labels.n_classes), mass
 
 
 def ask_right(

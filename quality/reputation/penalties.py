@@ -66,6 +66,7 @@ __all__ = [
     "soft_penalty_by_shards",
     "tally_shares",
     "unit_shares",
+    "worker_share",
 ]
 
 HALF = 31  # bits of each half of a share; a share of 1 is 2 ** 62 units
@@ -118,7 +119,7 @@ def unit_shares(labels: CrowdLabels | LabelShard) -> Int64[np.ndarray, "numbers 
     most = int(np.diff(labels.task_start).max(initial=0))
     n_same = np.maximum(np.arange(most + 1), 1)
     share = ((1 << 2 * HALF) + n_same // 2) // n_same
-    return np.column_stack([share >> HALF, share & ((1 << HALF) - 1)])
+    return np.column_stack([share >> HALF, share & LOWER_HALF])
 
 
 def tally_shares(

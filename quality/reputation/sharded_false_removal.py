@@ -47,6 +47,7 @@ from quality.reputation.other_answers import (
     Asked,
     OtherAnswers,
     TaskAnswers,
+    ask_others,
     ask_right,
     spread_over,
 )
@@ -382,10 +383,7 @@ def _right_of(shard: LabelShard, asked: tuple[_Believed, _Some]) -> tuple[np.nda
 
 def _others_in(shard: LabelShard, believed: _Believed) -> OtherAnswers:
     """Return the chance of each answer at each label of a shard."""
-    answers = TaskAnswers.of(shard)
-    right, chance = np.empty(shard.n_labels), np.empty(int(answers.row_start[-1]))
-    ask_right(shard, answers, believed.log_odds, believed.prior, right, chance)
-    return OtherAnswers(shard.task.astype(np.int32), answers, right, chance, shard.n_classes)
+    return ask_others(shard, TaskAnswers.of(shard), believed.log_odds, believed.prior)[0]
 
 
 def _moments(shard: LabelShard, asked: tuple[_Believed, _Some]) -> Sums:

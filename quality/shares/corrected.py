@@ -27,7 +27,7 @@ __all__ = ["CorrectedShares", "corrected_shares"]
 
 STRENGTHS = np.array([0.5 * 2.0**step for step in range(13)])  # prior gold tasks a consensus class
 NEGLIGIBLE = 1e-18  # weight of a prior too small to change any digit of a result
-ERROR = 0.5  # wrong gold tasks, of one task, added to the counts behind the rate of errors
+ERROR = 0.5  # wrong ones of the one gold task added to the counts behind the rate of errors
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -14,6 +14,7 @@ from jaxtyping import Float, Float64
 
 from quality.labels import freeze_arrays
 from quality.shares.heavy_tails import half_width
+from quality.shares.intervals import check_level
 
 __all__ = ["CumulativeShares", "cumulative_band", "normal_band"]
 
@@ -122,8 +123,7 @@ def normal_band(
     -----
     **Guarantees.** Those of :func:`cumulative_band`.
     """
-    if not 0 < level < 1:
-        raise ValueError(f"level must be in (0, 1), got level={level}")
+    check_level(level)
     if not share.shape == centre.shape == covariance.shape[:1] == covariance.shape[1:]:
         raise ValueError(
             f"share, centre and covariance must be of the same classes, got {share.shape}, {centre.shape} "

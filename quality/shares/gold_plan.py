@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 from quality.argument_types import check_arguments
+from quality.shares.intervals import check_level
 
 __all__ = ["GoldPlan", "gold_for_width"]
 
@@ -92,8 +93,7 @@ def gold_for_width(
         raise ValueError(
             f"n_tasks and n_classes must be >= 2, got n_tasks={n_tasks}, n_classes={n_classes}"
         )
-    if not 0 < level < 1:
-        raise ValueError(f"level must be in (0, 1), got level={level}")
+    check_level(level)
     if not (0 <= count_variance < math.inf and 0 <= difference_variance < math.inf):
         raise ValueError(
             f"variances must be >= 0 and finite, got count_variance={count_variance}, "

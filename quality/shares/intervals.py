@@ -14,12 +14,18 @@ import numpy as np
 import scipy.special
 from jaxtyping import Float64, Int
 
-__all__ = ["check_gold", "proportion_limits", "share_intervals"]
+__all__ = ["check_gold", "check_level", "proportion_limits", "share_intervals"]
 
 JEFFREYS = 0.5  # prior successes, and prior failures
 HALF_TASK = 0.5  # distance from a continuous end within which a whole number of tasks is included
 DIGITS = 6  # of a number of tasks; further digits are rounding
 Limits = tuple[Float64[np.ndarray, "*shape"], Float64[np.ndarray, "*shape"]]
+
+
+def check_level(level: float) -> None:
+    """Raise ValueError unless `level` is in (0, 1)."""
+    if not 0 < level < 1:
+        raise ValueError(f"level must be in (0, 1), got level={level}")
 
 
 def check_gold(
@@ -70,8 +76,7 @@ def proportion_limits(
     .. [1] Brown, Cai, DasGupta, "Interval estimation for a binomial proportion", Statistical
        Science 16 (2001).
     """
-    if not 0 < level < 1:
-        raise ValueError(f"level must be in (0, 1), got level={level}")
+    check_level(level)
     tail, missed = (1 - level) / 2, sampled - hits
     share = np.where(sampled > 0, hits / np.maximum(sampled, 1), 0.5)
     ends = [

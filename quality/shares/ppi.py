@@ -13,7 +13,7 @@ from jaxtyping import Float64, Int
 
 from quality.argument_types import check_arguments
 from quality.labels import freeze_arrays
-from quality.shares.intervals import check_gold
+from quality.shares.intervals import check_gold, check_level
 
 __all__ = ["PredictionPowered", "prediction_powered", "prediction_powered_infinite"]
 
@@ -66,7 +66,7 @@ def prediction_powered(
     Raises
     ------
     ValueError
-        If `table` counts tasks that `counts` does not, or fewer than two.
+        If `table` counts tasks that `counts` does not, or fewer than two, or `level` is out of its range.
 
     Notes
     -----
@@ -137,7 +137,6 @@ def _moments(
 def _with_interval(
     share: np.ndarray, weight: np.ndarray, spread: np.ndarray, level: float
 ) -> PredictionPowered:
-    if not 0 < level < 1:
-        raise ValueError(f"level must be in (0, 1), got level={level}")
+    check_level(level)
     reach = NormalDist().inv_cdf((1 + level) / 2) * spread
     return PredictionPowered(share, weight, share - reach, share + reach)

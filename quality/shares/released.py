@@ -20,6 +20,7 @@ from quality.argument_types import check_arguments
 from quality.labels import freeze_arrays
 from quality.shares.assisted import assisted_interval, belief_in_counts, clear_bias
 from quality.shares.heavy_tails import mixed_law, variance_mixture
+from quality.shares.intervals import check_level
 from quality.shares.unmixed import on_simplex
 
 __all__ = ["NoisyShares", "noisy_shares", "released_interval"]
@@ -29,10 +30,10 @@ SPREADS = 0.4 * 0.5 ** np.arange(10)  # of shares about equal ones
 BIASES = np.array([1.25, 0.625, 0.3125, 0.0])
 ODDS = np.array([1.0, 1.0, 1.0, 15.0])  # of these: five to one that there is no bias
 USUAL = 1  # place among these of the bias that an interval compares with none
-LEAST_VARIANCE = 1e-12
+LEAST_VARIANCE = 1e-12  # of a bias, added so that it is never 0
 NODES = 3  # of quadrature for the noise on the difference, in the point
 LEAST_SHARE = 0.02  # of a class among wrong labels, and among the truth behind them
-LEAST_WRONG = 0.5
+LEAST_WRONG = 0.5  # gold tasks: errors stay possible where none was seen
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -171,19 +172,11 @@ def noisy_shares(
     )  # fmt: skip
     error = of_counts + of_noise + sampled
     *spread, whole = (float(np.trace(one)) for one in (of_counts, of_noise, error))
+    fourth = count_kurtosis * spread[0] ** 2 + difference_kurtosis * spread[1] ** 2
     return NoisyShares(
-        share,
-        np.minimum(low, share),
-        np.maximum(high, share),
-        covariance,
-        1.0 - float(wrong),
-        level,
-        consensus + bias,
-        error,
-        (count_kurtosis * spread[0] ** 2 + difference_kurtosis * spread[1] ** 2) / whole**2
-        if whole > 0
-        else 0.0,
-    )
+        share, np.minimum(low, share), np.maximum(high, share), covariance, 1.0 - float(wrong), level,
+        consensus + bias, error, fourth / whole**2 if whole > 0 else 0.0,
+    )  # fmt: skip
 
 
 def released_interval(
@@ -233,8 +226,7 @@ def _check(
         raise ValueError("counts and difference must be finite numbers")
     if not 1 <= n_gold <= n_tasks:
         raise ValueError(f"n_gold must be from 1 to n_tasks={n_tasks}, got n_gold={n_gold}")
-    if not 0 < level < 1:
-        raise ValueError(f"level must be in (0, 1), got level={level}")
+    check_level(level)
     return int(counts.size)
 
 

@@ -2,8 +2,8 @@
 
 Up to `WHOLE_ROWS` rows in memory the method is the one that predicts the labelled groups best. Beyond, every
 method takes minutes, and kernel mean matching is used. Of more than `MAX_ROWS` rows an even part is used,
-whose sampling error is part of the intervals. Features in a
-folder are streamed a block at a time, here or by Dask, by kernel mean matching.
+whose sampling error is part of the intervals. Features in a folder are streamed a block at a time, here or
+by Dask, by kernel mean matching.
 """
 
 from __future__ import annotations

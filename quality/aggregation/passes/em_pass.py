@@ -53,7 +53,7 @@ def find_places(
     by_label: bool,
     place: Int[np.ndarray, " labels"],
 ) -> None:
-    """Write where the truths of each label's worker begin in a flat table, and `by_label` of its class."""
+    """Write where each label's truths begin in a flat table by worker, and by class if `by_label`."""
     for row in range(len(place)):
         at = worker[row] * n_answers + (label[row] if by_label else 0)
         place[row] = at * n_truths

@@ -35,10 +35,8 @@ __all__ = [
 LANES = 8  # numbers in a line of a cache, too
 VECTOR = ir.VectorType(ir.DoubleType(), LANES)
 INDEX, LONG = ir.IntType(32), ir.IntType(64)
-EXPONENT, DIGITS = (
-    1023,
-    52,
-)  # of a number in double precision: bias of its exponent, and bits below it
+# of a number in double precision: bias of its exponent, and bits below it
+EXPONENT, DIGITS = 1023, 52
 
 
 class _Lanes(types.Type):
