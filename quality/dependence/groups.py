@@ -11,9 +11,9 @@ DependentGroups(24 workers, worth 21.0: 1 group, of 4)
 Four steps, each a sum over the labels of one task at a time, so that tables may lie in shards. Pairs
 agree more often than their skills explain (:mod:`quality.dependence.pairs`); sets of such pairs
 stand out beyond chance (:mod:`quality.dependence.candidates`); the members agree on answers that
-look wrong to the consensus in which each candidate group has one vote; and they do not predict the labels
-of others better one by one (:mod:`quality.dependence.outsiders`). Workers who agree because they are good
-fail one of the last two steps.
+look wrong to the consensus in which each candidate group has one vote; and the labels of others do not
+speak for the members one by one (:mod:`quality.dependence.outsiders`). Workers who agree because they are
+good fail one of the last two steps.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from scipy.special import betaincinv, log_ndtr, ndtr
 from quality.aggregation import fills_matrices, one_coin_by_shards, posterior_of_shard
 from quality.argument_types import check_arguments
 from quality.dependence.candidates import candidate_groups, log_subsets
-from quality.dependence.outsiders import gains_one_by_one
+from quality.dependence.outsiders import better_apart
 from quality.dependence.pairs import MIN_COMMON, GroupVotes, PairFit, fit_pairs, group_votes
 from quality.labels import (
     CrowdLabels,
@@ -46,7 +46,6 @@ __all__ = ["DependentGroups", "dependent_groups", "dependent_groups_by_shards", 
 
 MIN_GOLD = 50  # tasks of known truth, at least, on which the errors of a group are compared
 LOOKS_WRONG = 2.0  # standard errors by which agreement on wrong-looking answers must exceed chance
-BETTER = 2.0  # standard errors by which members who predict others' labels one by one are no group
 LEAST_WRONG = 1.0  # agreements on wrong-looking answers beyond chance: with fewer no error is known
 QUANTILE = 1.6448536269514722  # of the normal law: intervals of 90 %
 SAME = 1e-9  # relative spread over tasks below which all tasks are alike: the rest is rounding
@@ -163,14 +162,15 @@ def dependent_groups(
 
     **Limits.** Labels alone cannot distinguish a clique of more than a third of the workers from the
     crowd: such a group is not reported. Experts who are right where the crowd is wrong look like a clique
-    if the crowd's labels do not follow theirs. Workers who copy a good one may be left alone where errors of
-    all go one way, as lenient and strict graders' do. Of half a dozen workers, two who copy are found half of
-    the time (``python -m benchmarks.quality.dependence``).
+    if neither the crowd's labels nor its better workers follow theirs. Workers who copy a good one may be
+    left alone where errors of all go one way, as lenient and strict graders' do. Of half a dozen workers,
+    two who copy are found half of the time (``python -m benchmarks.quality.dependence``).
 
     **Cost.** One step for each pair of labels on a task; if there are candidates, one fit of one-coin
-    Dawid–Skene, and four short fits to at most 300,000 labels for the first of eight groups, two for each
-    other. Beyond 200 million such pairs every n-th task is read, and beyond 2 million pairs of workers every
-    n-th of those who share few tasks. Nothing is as large as workers squared.
+    Dawid–Skene, and five short fits to at most 300,000 labels for the first of eight groups, two for each
+    other, and as many again for those left each time that some are dropped. Beyond 200 million such pairs
+    every n-th task is read, and beyond 2 million pairs of workers every n-th of those who share few tasks.
+    Nothing is as large as workers squared.
 
     Examples
     --------
@@ -250,9 +250,9 @@ def _dependent_groups(
     confirmed[of_models] = True
     size, others = int(n_labels.sum()), np.count_nonzero(confirmed) - len(of_models)
     if others and by_names is None and fills_matrices(*fit.shares.shape, size):
-        gain = gains_one_by_one(engine, _only(groups, confirmed), size, use_gold=use_gold)
-        confirmed[confirmed] = gain <= BETTER
-        confirmed[of_models] = True
+        fixed = np.isin(np.flatnonzero(confirmed), of_models)
+        left = _only(groups, confirmed)
+        confirmed[confirmed] = ~better_apart(engine, left, size, fixed, use_gold=use_gold)
     return _result(fit, _only(groups, confirmed), evidence[confirmed], ratio)
 
 

@@ -2,7 +2,9 @@
 
 Good workers agree more than their skills explain if the crowd about them knows little, or if its errors go
 one way, such as those of lenient and of strict graders. Labels of people outside a group tell them from
-workers who copy: they are predicted better if good workers count one by one, and worse if copies do.
+workers who copy: they are predicted better if good workers count one by one, and worse if copies do. So
+they do not if many err alike, as on hard tasks that have a tempting answer. But where the group looks wrong,
+the better of the others give its answer more often than the rest if it is right, and less often if not.
 
 >>> from quality import LocalEngine, cut_labels, encode, regular_assignment, simulate_crowd
 >>> rng = np.random.default_rng(0)
@@ -13,6 +15,8 @@ workers who copy: they are predicted better if good workers count one by one, an
 >>> groups = np.repeat([0, -1, 1], [4, 16, 4])  # four good workers, and the sybils
 >>> gains_one_by_one(engine, groups, len(crowd.label)).round(1) + 0.0
 array([ 0., -5.])
+>>> sided_with(engine, groups, len(crowd.label)).round(1)
+array([ 0. , -2.6])
 """
 
 from collections.abc import Callable
@@ -32,11 +36,12 @@ from quality.aggregation import (
 )
 from quality.labels import Engine, LabelShard, Sums
 
-__all__ = ["gains_one_by_one"]
+__all__ = ["better_apart", "gains_one_by_one", "sided_with"]
 
 CONSENSUS: tuple[Callable[..., EMFit], ...] = (one_coin_by_shards, hierarchical_by_shards)
 MOST_GROUPS = 8  # that are judged, those with most members: each takes two fits
 ENOUGH = 300_000  # labels: of a larger table every n-th task is read
+BETTER = 2.0  # standard errors by which others' labels speak for members one by one: no group
 SETTLED = 1e-4  # gain in nats a label at which these fits end
 
 
@@ -46,6 +51,31 @@ class _Fit(NamedTuple):
     groups: np.ndarray
     belief: tuple[np.ndarray, np.ndarray, bool]
     confusion: np.ndarray
+
+
+def better_apart(
+    engine: Engine,
+    groups: Int[np.ndarray, " workers"],
+    n_labels: int,
+    fixed: Bool[np.ndarray, " groups"],
+    *,
+    use_gold: bool = False,
+) -> Bool[np.ndarray, " groups"]:
+    """Return for which groups others' labels speak for the members one by one, by two standard errors.
+
+    They do by :func:`gains_one_by_one` or by :func:`sided_with`. Groups that are `fixed` stay groups. The
+    others are judged again when one is dropped, since its members then count one by one for them.
+    """
+    apart = np.zeros(len(fixed), dtype=np.bool_)
+    while not (apart | fixed).all():
+        left = np.append(np.where(apart, -1, np.cumsum(~apart) - 1), -1)[groups]
+        gains = gains_one_by_one(engine, left, n_labels, use_gold=use_gold)
+        sides = sided_with(engine, left, n_labels, use_gold=use_gold)
+        found = (np.maximum(gains, sides) > BETTER) & ~fixed[~apart]
+        if not found.any():
+            break
+        apart[~apart] = found
+    return apart
 
 
 def gains_one_by_one(
@@ -58,16 +88,50 @@ def gains_one_by_one(
     are one observation. The gain is -inf for groups beyond the eight with most members, and 0 without others.
     Beyond 300,000 of `n_labels` every n-th task is read.
     """
-    engine = engine.changed(partial(_thinned, every=-(-n_labels // ENOUGH)))
-    size = np.bincount(groups[groups >= 0])
-    gains = np.full(len(size), -np.inf)
+    engine = _readable(engine, n_labels)
+    gains, largest = _unjudged(groups)
     together = [_fit(engine, groups, consensus, use_gold) for consensus in CONSENSUS]
-    for code in np.argsort(-size, kind="stable")[:MOST_GROUPS]:
+    for code in largest:
         apart = np.where(groups == code, -1, groups)
         alone = [_fit(engine, apart, consensus, use_gold) for consensus in CONSENSUS]
         ((gain, square),) = engine.add_up(_gain, (groups == code, together, alone))
         gains[code] = gain / np.sqrt(square) if square > 0 else 0.0
     return gains
+
+
+def sided_with(
+    engine: Engine, groups: Int[np.ndarray, " workers"], n_labels: int, *, use_gold: bool = False
+) -> Float64[np.ndarray, " groups"]:
+    """Return by how many standard errors better workers side with each group where it looks wrong.
+
+    It does where two members or more agree on an answer that is not the consensus, in which every group
+    votes once. Of the others there, the covariance of giving this answer and of the share of right labels on
+    all other tasks is added up; labels of one task are one observation. Others who are right more often give
+    a wrong answer less often: the sum is positive if it is the consensus that is wrong. It is -inf for groups
+    beyond the eight with most members, and 0 without such tasks. Large tables are read as for gains.
+    """
+    engine = _readable(engine, n_labels)
+    sides, largest = _unjudged(groups)
+    fit = one_coin_by_shards(engine.merge_workers(groups), tol=SETTLED, use_gold=use_gold)
+    belief = fit.prior, fit.table, use_gold
+    for code in largest:
+        right, of_worker = engine.add_up(_right_elsewhere, (groups, belief, code))
+        mean = right.sum() / max(of_worker.sum(), 1.0)
+        share = (right + mean) / (of_worker + 1.0)
+        ((side, square),) = engine.add_up(_side, (groups, belief, code, share))
+        sides[code] = side / np.sqrt(square) if square > 0 else 0.0
+    return sides
+
+
+def _readable(engine: Engine, n_labels: int) -> Engine:
+    """Return an engine on the labels of every task, or of every n-th of a large table."""
+    return engine.changed(partial(_thinned, every=-(-n_labels // ENOUGH)))
+
+
+def _unjudged(groups: np.ndarray) -> tuple[Float64[np.ndarray, " groups"], np.ndarray]:
+    """Return -inf for each group, and the groups that are judged."""
+    size = np.bincount(groups[groups >= 0])
+    return np.full(len(size), -np.inf), np.argsort(-size, kind="stable")[:MOST_GROUPS]
 
 
 def _thinned(shard: LabelShard, every: int) -> LabelShard:
@@ -112,3 +176,46 @@ def _log_chances(shard: LabelShard, rows: np.ndarray, fit: _Fit) -> np.ndarray:
     posterior = posterior_of_shard(shard.merge_workers(fit.groups), fit.belief)[shard.task[rows]]
     likelihood = fit.confusion[shard.worker[rows], :, shard.label[rows]]
     return np.asarray(-np.log((posterior / likelihood).sum(axis=1)))
+
+
+def _looks_wrong(
+    shard: LabelShard, groups: np.ndarray, belief: tuple[np.ndarray, np.ndarray, bool], code: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the belief, and each task's answer of two members or more that is not the consensus, or -1."""
+    believed = posterior_of_shard(shard.merge_workers(groups), belief)
+    task, votes = np.arange(shard.n_tasks), np.zeros(believed.shape, dtype=np.int64)
+    rows = groups[shard.worker] == code
+    np.add.at(votes, (shard.task[rows], shard.label[rows]), 1)
+    votes[task, believed.argmax(axis=1)] = 0
+    answer = votes.argmax(axis=1)
+    return believed, np.where(votes[task, answer] >= 2, answer, -1)
+
+
+def _right_elsewhere(
+    shard: LabelShard, asked: tuple[np.ndarray, tuple[np.ndarray, np.ndarray, bool], int]
+) -> Sums:
+    """Return each other worker's expected right labels, and her labels, where the group looks right."""
+    groups, _, code = asked
+    believed, answer = _looks_wrong(shard, *asked)
+    rows = (groups[shard.worker] != code) & (answer[shard.task] < 0)
+    worker, right = shard.worker[rows], believed[shard.task[rows], shard.label[rows]]
+    n_labels = np.bincount(worker, minlength=shard.n_workers).astype(np.float64)
+    return np.bincount(worker, right, shard.n_workers), n_labels
+
+
+def _side(
+    shard: LabelShard,
+    asked: tuple[np.ndarray, tuple[np.ndarray, np.ndarray, bool], int, np.ndarray],
+) -> Sums:
+    """Return the sum over tasks of how far better workers give the group's answer, and of its square."""
+    groups, belief, code, share = asked
+    _, answer = _looks_wrong(shard, groups, belief, code)
+    rows = (groups[shard.worker] != code) & (answer[shard.task] >= 0)
+    task, better = shard.task[rows], share[shard.worker[rows]]
+    total, n_labels = (
+        np.bincount(task, better, shard.n_tasks),
+        np.bincount(task, None, shard.n_tasks),
+    )
+    better = better - (total / np.maximum(n_labels, 1))[task]
+    of_task = np.bincount(task, better * (shard.label[rows] == answer[task]), shard.n_tasks)
+    return (np.array([of_task.sum(), (of_task**2).sum()]),)
