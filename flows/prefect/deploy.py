@@ -55,6 +55,8 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # Ctrl-C, `kill`, the e
 AWAY = "Prefect's API does not answer; runs that are due begin when it does"
 BACK = "Prefect's API answers again"
 CANCEL_SECONDS = 4.0  # in which runs end when serving ends; then they are killed
+RECORD_SECONDS = 2.0  # in which runs that were not cancelled in time are recorded as crashed
+ENDED = "ended with the process that served it"
 YEAR_SECONDS = 366 * 86_400
 MOST_YEARS = 10  # of an interval: Prefect's dates and durations end
 # The environment of a worker's runs; a served run inherits this process's.
@@ -324,12 +326,29 @@ class _Serving(Runner):
             self._away = away
             self._print_line(AWAY if away else BACK)
 
+    async def cancel_all(self) -> None:
+        """Cancel the runs that go on, all at once: Prefect's own waits seconds for each in turn."""
+        runs = self._process_manager.flow_run_ids()
+        cancelled = map(self._cancellation_manager.cancel_by_id, runs)
+        await asyncio.gather(*cancelled, return_exceptions=True)
+
     async def _end_runs(self) -> None:
+        runs = self._process_manager.flow_run_ids()
         try:
             await asyncio.wait_for(self.cancel_all(), CANCEL_SECONDS)
         except TimeoutError:  # in a long call a run heeds no signal
             for run in self._process_manager.flow_run_ids():
                 await self._process_manager.kill(run, force=True)
+            with suppress(TimeoutError):
+                crashed = map(self._record_crashed, runs)
+                recorded = asyncio.gather(*crashed, return_exceptions=True)
+                await asyncio.wait_for(recorded, RECORD_SECONDS)
+
+    async def _record_crashed(self, run_id: UUID) -> None:
+        """Record a run as crashed if its end is not recorded; else Prefect would show it as running."""
+        run = await self._client.read_flow_run(run_id)
+        if run.state is None or not run.state.is_final():
+            await self._state_proposer.propose_crashed(run, ENDED)
 
     async def _pause(self) -> None:
         """Pause the schedule, once; what goes wrong must not leave runs behind, so it is kept for the end."""

@@ -350,9 +350,16 @@ def _with_periods_named(table: pa.Table) -> pa.Table:
     for at, field in enumerate(table.schema):
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         if isinstance(kind, pa.BaseExtensionType) and kind.extension_name.startswith("pandas."):
-            texts = table.column(at).cast(kind).to_pandas().astype("string")
-            table = table.set_column(at, field.name, pa.array(texts, pa.string()))
+            chunks = [_texts_of_extension(chunk) for chunk in table.column(at).chunks]
+            table = table.set_column(at, field.name, pa.chunked_array(chunks, pa.string()))
     return table
+
+
+def _texts_of_extension(values: pa.Array) -> pa.Array:
+    """Return values as pandas writes them; of categories, as `pandas.cut` makes them, each once."""
+    if pa.types.is_dictionary(values.type):
+        return _texts_of_extension(values.dictionary).take(values.indices)
+    return pa.array(values.to_pandas().astype("string"), pa.string())
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -390,7 +390,7 @@ def _refuse_columns(
 def _workbook(
     connection: duckdb.DuckDBPyConnection, path: Path, reading: Reading, folder: Path
 ) -> Loaded:
-    """Load a sheet: the one that is named, or the first with cells."""
+    """Load a sheet: the one that is named, or the first with cells, hidden ones last."""
     import pyarrow as pa  # with the reader, for this format only
 
     names, sheet, every = _sheet_of(path, reading.sheet)
@@ -419,7 +419,7 @@ def _sheet_of(path: Path, asked: str | None) -> tuple[list[str], str, list[list[
     """Return the names of all sheets, the name of the one to read, and its rows."""
     try:
         # an extra, for this format only
-        from python_calamine import CalamineError, CalamineWorkbook
+        from python_calamine import CalamineError, CalamineWorkbook, SheetVisibleEnum
     except ImportError:
         raise TableError(
             f"{path.name} is a workbook, whose reader is not installed: pip install "
@@ -433,7 +433,9 @@ def _sheet_of(path: Path, asked: str | None) -> tuple[list[str], str, list[list[
                     f"{path.name} has no sheet {asked!r}; --sheet, or sheet under [input], must be one of "
                     f"{', '.join(map(repr, names))}"
                 )
-            for name in [asked] if asked is not None else names:
+            seen = [one.visible == SheetVisibleEnum.Visible for one in book.sheets_metadata]
+            in_turn = [names[at] for at in sorted(range(len(names)), key=lambda at: not seen[at])]
+            for name in in_turn if asked is None else [asked]:
                 rows = book.get_sheet_by_name(name).to_python()
                 if rows:
                     break

@@ -319,7 +319,7 @@ def test_a_job_in_the_background_serves_when_it_says_so_until_sigterm(
     ended = client.read_flow_run(run.id)
     assert not runs_here(str(run.id))
     assert ended.state is not None
-    assert ended.state.type.value in {"CANCELLED", "RUNNING"}  # or killed, if it was slow to end
+    assert ended.state.type.value in {"CANCELLED", "CRASHED"}  # if it was slow to end
 
 
 def runs_here(flow_run: str) -> bool:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -135,6 +135,7 @@ def runner(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
     async def enter(self: Runner) -> Runner:
         self._scheduled_run_poller = self._cancelling_observer = Mock()
+        self._cancellation_manager = Mock()
         return self
 
     async def start(self: Runner) -> None:
@@ -220,7 +221,7 @@ def test_what_is_asked_to_end_before_it_serves_does_not_say_that_it_serves(
 def test_a_run_that_heeds_no_signal_is_killed(
     runner: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As one is in a long call of a library; here a process that stands still."""
+    """As one is in a long call of a library; here a process that stands still. Prefect records it."""
     from prefect.runner._process_manager import ProcessHandle
 
     from flows.prefect import deploy
@@ -236,12 +237,43 @@ def test_a_run_that_heeds_no_signal_is_killed(
 
             async def __aenter__(self) -> Self:
                 await self._process_manager.add(uuid4(), ProcessHandle(run))
+                self._client = Mock(read_flow_run=AsyncMock(return_value=going_on))
+                self._state_proposer = Mock(propose_crashed=AsyncMock())
                 send(signal.SIGTERM)
                 return await super().__aenter__()
 
+        going_on = Mock(state=Mock(is_final=lambda: False))
         monkeypatch.setattr(deploy, "CANCEL_SECONDS", 0.1)
-        deploy._serve_until_ended(Busy(Mock(), lambda: None, runner.append))
+        serving = Busy(Mock(), lambda: None, runner.append)
+        deploy._serve_until_ended(serving)
         assert run.wait() == -signal.SIGKILL
+        assert serving._state_proposer.propose_crashed.await_args.args == (going_on, deploy.ENDED)
+
+
+@pytest.mark.prefect
+def test_runs_that_overlap_are_cancelled_at_once(runner: list[str]) -> None:
+    """One after the other, the later were killed unasked: Prefect waits three seconds for each."""
+    from flows.prefect.deploy import _serve_until_ended, _Serving
+
+    class Overlapping(_Serving):
+        async def __aenter__(self) -> Self:
+            await super().__aenter__()
+            together = asyncio.Barrier(2)
+            self._cancellation_manager.cancel_by_id = cancel(together)
+            for _ in range(2):
+                await self._process_manager.add(uuid4(), Mock())
+            send(signal.SIGTERM)
+            return self
+
+    def cancel(together: asyncio.Barrier) -> Callable[[UUID], Awaitable[None]]:
+        async def cancelled(_: UUID) -> None:
+            await together.wait()
+            runner.append("cancelled")
+
+        return cancelled
+
+    _serve_until_ended(Overlapping(Mock(), lambda: None, runner.append))
+    assert runner == ["added", "paused", "cancelled", "cancelled"]
 
 
 @pytest.mark.prefect

@@ -73,6 +73,15 @@ def test_periods_and_intervals_of_pandas_are_named_by_their_texts(of: Any) -> No
     }
 
 
+@pytest.mark.parametrize("of", [pd.DataFrame, dict, pa.table], ids=["pandas", "columns", "Arrow"])
+def test_what_pandas_cut_makes_is_named_by_its_texts(of: Any) -> None:
+    """Arrow does not cast categories that are intervals, which ended in its own traceback."""
+    cut = pd.cut([1.0, np.nan, 5.0], [0, 2, 6])
+    frame = pd.DataFrame(COLUMNS | {"label": cut})
+    table = plain_table(frame_table(of(frame), NAMES, what="labels"))
+    assert table["label"].to_pylist() == ["(0, 2]", None, "(2, 6]"]
+
+
 def test_nothing_and_no_number_are_missing_values() -> None:
     frame = pd.DataFrame({"who": ["ann", None], "task": [7.0, np.nan], "label": ["cat", "dog"]})
     table = plain_table(frame_table(frame, NAMES, what="labels"))

@@ -168,6 +168,19 @@ def test_a_sheet_is_named_or_the_first_with_cells(tmp_path: Path) -> None:
         open_table(path, NEEDED, Reading(sheet="notes"))
 
 
+def test_a_hidden_sheet_is_read_where_it_is_named_or_alone_has_cells(tmp_path: Path) -> None:
+    """Nobody who opens the workbook sees it: what stands there is an old copy, or not for others."""
+    sheets: dict[str, list[list[object]]] = {
+        "secret": [list(NEEDED), ["x", "y", "z"]], "crowd": [list(NEEDED), *map(list, ROWS)],
+    }  # fmt: skip
+    path = tmp_path / "hidden.xlsx"
+    write_workbook(path, sheets, hidden="secret")
+    assert open_table(path, NEEDED).read_as == "from its sheet 'crowd' of 2"
+    assert open_table(path, NEEDED, Reading(sheet="secret")).read_as.startswith("from its sheet 's")
+    write_workbook(path, sheets | {"crowd": []}, hidden="secret")
+    assert open_table(path, NEEDED).read_as == "from its sheet 'secret' of 2"
+
+
 def test_blank_rows_of_a_sheet_are_said_as_no_row_number_counts_them(tmp_path: Path) -> None:
     """Those behind the last row with cells shift no row."""
     path, blank = tmp_path / "book.xlsx", [""] * len(NEEDED)

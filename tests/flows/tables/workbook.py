@@ -13,9 +13,11 @@ from pathlib import Path
 
 __all__ = ["write_workbook"]
 
+STATE = ' state="hidden"'
 
-def write_workbook(path: Path, sheets: dict[str, list[list[object]]]) -> None:
-    """A workbook in as few parts as Excel accepts, with texts in the cells."""
+
+def write_workbook(path: Path, sheets: dict[str, list[list[object]]], hidden: str = "") -> None:
+    """A workbook in as few parts as Excel accepts, with texts in the cells; one sheet may be hidden."""
     main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
     rel = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
     pack = "http://schemas.openxmlformats.org/package/2006"
@@ -42,7 +44,10 @@ def write_workbook(path: Path, sheets: dict[str, list[list[object]]]) -> None:
         book.writestr(
             "xl/workbook.xml",
             f'<workbook xmlns="{main}" xmlns:r="{rel}"><sheets>'
-            + "".join(f'<sheet name="{name}" sheetId="{n}" r:id="r{n}"/>' for name, n in named)
+            + "".join(
+                f'<sheet name="{name}" sheetId="{n}"{STATE * (name == hidden)} r:id="r{n}"/>'
+                for name, n in named
+            )
             + "</sheets></workbook>",
         )
         book.writestr(
