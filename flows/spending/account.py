@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LedgerSetBack", "check_not_set_back", "existing_ledger", "known_ledger", "known_statement", "numbers",
-    "open_account", "open_state", "paying", "read_statements", "statement",
+    "open_account", "open_state", "paying", "read_statements", "server_url", "statement",
 ]  # fmt: skip
 
 LEDGER_URL = "CROWDASSAY_LEDGER"  # its password, if any, stays out of settings and run folders
@@ -89,20 +89,31 @@ def open_account(settings: Settings, privacy: PrivacySettings, *, n: int) -> Led
     return ledger
 
 
+def server_url() -> str | None:
+    """Return the URL of the ledger's server, or None if the ledger is a file in the state folder.
+
+    Raise SettingsError if the environment variable CROWDASSAY_LEDGER holds anything else. A file would be
+    another ledger in every folder that one works in, and a blank is a secret that this machine lacks.
+    """
+    url = os.environ.get(LEDGER_URL)
+    if url is not None and "://" not in url:
+        found = "what it holds is no URL" if url.strip() else "it is blank"
+        raise SettingsError(
+            f"{LEDGER_URL} must hold the URL of a PostgreSQL database, and {found}: give "
+            "postgresql+psycopg://user:password@host:port/database, or unset it for one in the state folder"
+        )
+    return url
+
+
 def open_state(folder: Path) -> Ledger:
     """Open the ledger of a state folder, which is made if it is missing (mode 0700).
 
     If the environment variable CROWDASSAY_LEDGER holds the URL of a PostgreSQL database, the ledger is
     there, and the folder holds the key alone: every machine needs that same key.
     """
+    url = server_url()
     key = state_key(folder)
-    if url := os.environ.get(LEDGER_URL):
-        # a file, which would be another ledger in every folder that one works in
-        if "://" not in url:
-            raise SettingsError(
-                f"{LEDGER_URL} must hold the URL of a PostgreSQL database, and what it holds is no URL: give "
-                f"postgresql+psycopg://user:password@host:port/database, or unset it for a ledger in {folder}"
-            )
+    if url is not None:
         try:
             return Ledger(url, key=key)
         except ValueError as error:
@@ -163,7 +174,7 @@ def _as_json(found: Statement) -> dict[str, Any]:
 
 def known_ledger(folder: Path) -> Ledger | None:
     """Return the ledger of a state folder, or None if it has none."""
-    if not (folder / LEDGER).is_file() and not os.environ.get(LEDGER_URL):
+    if not (folder / LEDGER).is_file() and server_url() is None:
         return None
     return open_state(folder)
 

@@ -6,7 +6,6 @@ that was ever assigned, with its cohort, its group and its part of the split as 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from jaxtyping import Int, Shaped
 
 from flows.files import write_arrays
 from flows.settings import SettingsError
-from flows.spending.account import LEDGER_URL
+from flows.spending.account import LEDGER_URL, server_url
 from flows.spending.partitions import UNREADABLE, assignments_locked, task_digests
 from flows.spending.year import Year, parse_year
 from privacy import BudgetError, Cost, Ledger, LedgerError
@@ -53,7 +52,7 @@ class Cohorts:
 
 def check_record_beside_ledger() -> None:
     """Raise SettingsError where the ledger is on a server: a record in one folder is not all it has seen."""
-    if os.environ.get(LEDGER_URL):
+    if server_url() is not None:
         raise SettingsError(
             "privacy.planned_runs keeps a record of cohorts in one state folder, so the ledger must be "
             f"there too: unset {LEDGER_URL}"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,7 +21,7 @@ from jaxtyping import Int
 
 from flows.run import Crowd, Run
 from flows.settings import GateSettings, ModelSettings, PrivacySettings, Settings, SettingsError
-from flows.spending.account import LEDGER_URL
+from flows.spending.account import server_url
 from flows.spending.bounded_counts import (
     SET_THRESHOLD,
     counted_tasks,
@@ -172,7 +171,7 @@ def with_grown_partition(plan: Plan, crowd: Crowd, settings: Settings, ledger: L
     ways: there every assignment stays a partition of its own. So it does for subjects, whom a record of
     tasks and groups does not follow from group to group.
     """
-    if os.environ.get(LEDGER_URL) or crowd.label_subject() is not None:
+    if server_url() is not None or crowd.label_subject() is not None:
         return plan
     tasks, group = crowd.labels.tasks, crowd.group_names[crowd.label_group()]
     records = 1 if settings.privacy is None else settings.privacy.max_labels or 1

@@ -11,7 +11,6 @@ SetShares(groups=('all',), classes=('cat', 'dog'), ...)
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +20,7 @@ import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
 from flows.settings import SettingsError
-from flows.spending.account import LEDGER_URL, open_state
+from flows.spending.account import open_state, server_url
 from flows.spending.partitions import grow_partition
 from flows.spending.without_run.campaign_terms import (
     PublicationTerms,
@@ -230,7 +229,7 @@ def _in_growing_partition(
     With a ledger on a server, where state folders may be several, each assignment is its own partition.
     """
     parts = [query.part for query in queries if query.part is not None]
-    if os.environ.get(LEDGER_URL):
+    if server_url() is not None:
         return queries
     partition = grow_partition(
         state,

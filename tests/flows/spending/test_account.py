@@ -31,7 +31,7 @@ from flows.spending import (
     read_statements,
     statement,
 )
-from flows.spending.account import check_not_set_back
+from flows.spending.account import check_not_set_back, known_ledger
 from privacy import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -75,6 +75,18 @@ def test_a_ledger_that_is_no_url_is_refused_and_no_file_of_that_name_is_made(
         open_state(tmp_path / "state")
     assert "hunter2" not in str(refused.value)
     assert not (tmp_path / "hunter2").exists()
+
+
+@pytest.mark.parametrize("blank", ["", " "])
+def test_a_blank_for_a_ledgers_url_opens_no_second_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blank: str
+) -> None:
+    """As a job has it whose secret is missing: what it paid for would be paid again."""
+    monkeypatch.setenv(LEDGER_URL, blank)
+    for asked in (open_state, known_ledger):
+        with pytest.raises(SettingsError, match=f"{LEDGER_URL} must hold .*, and it is blank"):
+            asked(tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def toy_ledger(folder: Path) -> Ledger:
@@ -338,7 +350,7 @@ def test_a_ledger_that_cannot_be_written_is_refused_before_anything_is_paid(tmp_
 def test_totals_are_known_of_data_sets_of_a_ledger_that_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(LEDGER_URL, "")  # as if it were not set
+    monkeypatch.delenv(LEDGER_URL, raising=False)
     assert known_statement(tmp_path, "toy") is None
     assert list(tmp_path.iterdir()) == []
     toy_ledger(tmp_path)
