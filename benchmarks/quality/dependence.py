@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
+from scipy.special import expit
 
 from benchmarks.publish import publish
 from benchmarks.quality.crowd_sets import DATA, read_set, right
@@ -58,6 +59,7 @@ ODD = (  # what the workers are, their number, tasks, labels per task (all if 0)
     ("lenient or strict", 6, 300, 0, 5), ("lenient or strict", 12, 600, 0, 5),
     ("lenient or strict", 20, 1000, 5, 5), ("lenient or strict", 30, 2000, 6, 4),
     ("of hard tasks", 15, 3000, 0, 2), ("of hard tasks", 60, 4000, 8, 2),
+    ("tempted", 12, 300, 0, 4), ("tempted", 20, 300, 0, 4), ("tempted", 20, 1000, 0, 8),
 )  # fmt: skip
 COPIES = 0.8  # of the tasks of those who join an odd crowd
 PANELS = ("cebab_stars", "framing", "mtbench", "summeval")
@@ -163,6 +165,12 @@ def odd_labels(kind: str, n_workers: int, n_tasks: int, n_classes: int,
     if kind == "of hard tasks":  # everybody errs on the same ones
         seen = 3 * (rng.random(n_tasks) < 0.1) + rng.normal(0, 0.8, n_tasks) + rng.normal(size=size)
         return (seen > 1.6 + rng.normal(0, 0.4, n_workers)[:, None]).astype(int)
+    if kind == "tempted":  # on hard tasks nearly all take the same wrong class
+        truth, off = rng.integers(n_classes, size=n_tasks), rng.integers(1, n_classes, size=n_tasks)
+        known = expit(rng.normal(0.8, 1.2, (n_workers, 1)) - rng.normal(0, 2, n_tasks))
+        guess = rng.integers(n_classes, size=size)
+        guess = np.where(rng.random(size) < 0.8, (truth + off) % n_classes, guess)
+        return np.where(rng.random(size) < known, truth, guess)
     share = {"rare": 0.015, "one-sided": 0.3}.get(kind, 1 / n_classes)
     truth = rng.integers(n_classes, size=n_tasks)
     if n_classes == 2:
@@ -427,16 +435,16 @@ ODD_HEADER = (
     "join them", "found", "honest workers in groups",
 )  # fmt: skip
 ODD_NOTE = (
-    "Seeded crowds in which one skill explains agreement less well. Accuracies of *wide* crowds go from "
-    ".3 to .98; *confused* ones have an accuracy for each class; a *rare* class has 1.5 % of the tasks, and "
-    "the other is hardly ever missed; *one-sided* workers miss one class of 30 % by .01 to .7 and the "
-    "other hardly ever; *graded* ones see a latent grade with noise and a bias of their own; *lenient or "
-    "strict* ones are off by one grade, always the same way, on .2 to .6 of the tasks; *of hard "
-    "tasks* they err on the same ones. Beside each the same crowd in which a fifth of the workers, two at "
-    "least, give the labels of one of their own on .8 of the tasks. The form of the fit, and the last step, "
-    "were chosen with other seeds of such crowds in view. **Conclusion.** {n_false} of "
-    "{n_crowds} honest crowds had a group; beside those who copy {n_honest} honest workers were put into "
-    "one."
+    "Seeded crowds in which one skill explains agreement less well. Accuracies of *wide* crowds go from .3 to"
+    " .98; *confused* ones have an accuracy for each class; a *rare* class has 1.5 % of the tasks, and the "
+    "other is hardly ever missed; *one-sided* workers miss one class of 30 % by .01 to .7 and the other "
+    "hardly ever; *graded* ones see a latent grade with noise and a bias of their own; *lenient or strict* "
+    "ones are off by one grade, always the same way, on .2 to .6 of the tasks; *of hard tasks* they err on "
+    "the same ones; *tempted* ones err on hard tasks, mostly by the same wrong class. Beside each the same "
+    "crowd in which a fifth of the workers, two at least, give the labels of one of their own on .8 of the "
+    "tasks. The form of the fit, and the last steps, were chosen with other seeds of such crowds in view. "
+    "**Conclusion.** {n_false} of {n_crowds} honest crowds had a group; beside those who copy {n_honest} "
+    "honest workers were put into one."
 )
 BUSIEST_NOTE = (
     "Four fifths of the busiest third of each set's workers (of twelve at least), drawn anew for each seed: "
