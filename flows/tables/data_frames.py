@@ -162,9 +162,10 @@ def frame_table(frame: Frame, names: Mapping[str, str], *, what: str) -> pa.Tabl
             f"others first, as in frame.astype({{{fault or 'label'!r}: str}})"
         ) from None
     if table is None:
+        lazy = "; pass what its collect() returns" if hasattr(frame, "collect") else ""
         raise TableError(
             f"{what} must be a path, a data frame of pandas or Polars, an Arrow table, a mapping of "
-            f"columns or a list of rows that are mappings, got {_given(frame)}"
+            f"columns or a list of rows that are mappings, got {_given(frame)}{lazy}"
         )
     table = _with_periods_named(table)
     _refuse_same_names(table.column_names, what)

@@ -137,8 +137,8 @@ class PostgresStore:
     def backup(self, path: Path) -> None:
         """Raise LedgerError: the server's own tool makes backups."""
         raise LedgerError(
-            f"a ledger on PostgreSQL is backed up by the server's own tool: pg_dump "
-            f"--schema=crowdassay writes one, got backup to {path}"
+            "a ledger on PostgreSQL is backed up by the server's own tool, pg_dump --schema=crowdassay; "
+            f"{path} is not written"
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from typing import Any
+from unittest.mock import Mock
 
 import duckdb
 import numpy as np
@@ -106,6 +107,7 @@ def test_numbers_of_sixteen_bits_are_numbers() -> None:
         (pd.DataFrame({"worker": ["ann"], "task": [1]}), "one column 'who', it has worker, task"),
         ({}, "one column 'who', it has none"),
         (3, "must be a path, a data frame .* got int"),
+        (Mock(spec=["collect"]), "got Mock; pass what its collect\\(\\) returns"),
         ([1, 2], "list of rows that are mappings, got list of int"),
         ([("ann", "7", "cat")], "list of rows that are mappings, got list of tuple"),
         (pd.DataFrame(COLUMNS | {"label": ["cat", 3, "dog"]}), ", column label: .* of one type"),
@@ -123,6 +125,7 @@ def test_numbers_of_sixteen_bits_are_numbers() -> None:
         "no such column",
         "nothing",
         "a number",
+        "a lazy frame",
         "numbers",
         "rows that are tuples",
         "mixed",
