@@ -128,10 +128,10 @@ def _readable(engine: Engine, n_labels: int) -> Engine:
     return engine.changed(partial(_thinned, every=-(-n_labels // ENOUGH)))
 
 
-def _unjudged(groups: np.ndarray) -> tuple[Float64[np.ndarray, " groups"], np.ndarray]:
+def _unjudged(groups: np.ndarray) -> tuple[Float64[np.ndarray, " groups"], list[int]]:
     """Return -inf for each group, and the groups that are judged."""
     size = np.bincount(groups[groups >= 0])
-    return np.full(len(size), -np.inf), np.argsort(-size, kind="stable")[:MOST_GROUPS]
+    return np.full(len(size), -np.inf), np.argsort(-size, kind="stable")[:MOST_GROUPS].tolist()
 
 
 def _thinned(shard: LabelShard, every: int) -> LabelShard:
