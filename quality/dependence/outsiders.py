@@ -212,10 +212,7 @@ def _side(
     _, answer = _looks_wrong(shard, groups, belief, code)
     rows = (groups[shard.worker] != code) & (answer[shard.task] >= 0)
     task, better = shard.task[rows], share[shard.worker[rows]]
-    total, n_labels = (
-        np.bincount(task, better, shard.n_tasks),
-        np.bincount(task, None, shard.n_tasks),
-    )
-    better = better - (total / np.maximum(n_labels, 1))[task]
+    total, n_labels = np.bincount(task, better, shard.n_tasks), np.bincount(task)
+    better = better - total[task] / n_labels[task]
     of_task = np.bincount(task, better * (shard.label[rows] == answer[task]), shard.n_tasks)
     return (np.array([of_task.sum(), (of_task**2).sum()]),)
