@@ -21,6 +21,7 @@ __all__ = [
     "Metric",
     "Penalty",
     "PostedTo",
+    "Removal",
     "TrainingMethod",
 ]
 
@@ -44,6 +45,8 @@ Penalty: TypeAlias = Literal["soft", "hard"]
 """The penalty by which the filter removes workers."""
 PostedTo: TypeAlias = Literal["mturk", "toloka", "label-studio"]
 """Platforms that read tasks to post again."""
+Removal: TypeAlias = Literal["weigh", "drop"]
+"""What to do with the labels of workers whom the filter removes: the consensus weighs or lacks them."""
 TrainingMethod: TypeAlias = Literal["auto", "objective_perturbation", "noisy_descent"]
 """How to train privately: as public numbers choose, tuned and pure, or with a delta and no knob."""
 

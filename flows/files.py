@@ -65,7 +65,8 @@ class OutputFile:
     Raises
     ------
     OutputError
-        If `path` is one of the inputs or in a folder of them, is a folder, or exists without `force`.
+        If `path` is one of the inputs or in a folder of them, is a folder or ``-``, or exists without
+        `force`.
 
     Notes
     -----
@@ -124,6 +125,10 @@ class OutputFile:
     def _check(self) -> None:
         for given in self.inputs:
             self._refuse_input(given)
+        if (
+            str(self.path) == "-"
+        ):  # standard input is read so, and no output goes to a file of that name
+            raise OutputError("the output must be a file, got -; name it, or /dev/stdout")
         if self.path.is_dir():
             raise OutputError(f"{self.path} is a folder; name a file for the output")
         if not self.path.parent.exists():

@@ -269,6 +269,8 @@ def write_scripted(
     shipped = Path(str(files("sample_data"))) / "crowds" / script.name
     if not script.exists() and len(script.parts) == 1 and shipped.is_file():
         script = shipped
+    if not script.exists():
+        raise SettingsError(f"{script} does not exist; mend the path")
     top = script.resolve().parent
 
     def read(name: str) -> str:

@@ -79,7 +79,9 @@ def audit_releases(
             f"releases must be equally many, 2 or more, got {first.shape} and {second.shape}"
         )
     check_claim(delta)
-    first, second = (np.clip(numbers, -LARGEST, LARGEST) for numbers in (first, second))
+    first, second = (  # as doubles: a shorter type has no such numbers
+        np.clip(numbers.astype(np.float64), -LARGEST, LARGEST) for numbers in (first, second)
+    )
     half = draws // 2
     direction = _discriminant(first[:half], second[:half])
     here, there = (

@@ -16,6 +16,7 @@ from flows.cli.root import (
     Quiet,
     app,
     console,
+    counted,
     mistakes,
     print_line,
     refuse_dropped,
@@ -86,7 +87,7 @@ def demo(
 
 @app.command(
     epilog="Example: `crowdassay simulate --tasks 500 --strategy sybils=6 --output crowd`, or from a "
-    "script `crowdassay simulate campaign.g --output crowd`"
+    "script `crowdassay simulate sybils.g --output crowd`"
 )
 def simulate(
     context: typer.Context,
@@ -171,7 +172,7 @@ def simulate(
                         ).label)  # fmt: skip
             except ValueError as error:  # a size or a strategy, whose sentence says which
                 raise SettingsError(_by_options(str(error))) from None
-        console().print(f"{n_labels:,} labels written to {output}", soft_wrap=True)
+        console().print(f"{counted(n_labels, 'label')} written to {output}", soft_wrap=True)
 
 
 @app.command(epilog="Example: `crowdassay report runs/20261121T094500Z-campaign`")

@@ -99,7 +99,7 @@ def _of_table(
     known = task or next((name for name in own if name in sheet.names), None)
     if known is None and len(inputs) == 1:
         known = inputs[0]
-    sheet.need([known or own[0]], "such an export")
+    sheet.need([known or own[0]], "such an export", "check --format and --task")
     tasks, *cells = sheet.columns([known or own[0], *inputs])
     seen = set()
     for name, *row in zip(map(str.strip, tasks), *cells, strict=True):  # as a run reads names

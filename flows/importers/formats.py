@@ -32,12 +32,14 @@ LONG = (*TIMED, "question")  # with a row for each answer to a question
 class Format:
     """How an export is read: the function `reader` of an importer, given a path and columns by role.
 
-    `roles` are those whose columns may be named by hand.
+    `roles` are those whose columns may be named by hand. With `cells` an answer is a cell of a table, in
+    which several labels may stand.
     """
 
     module: str
     reader: str
     roles: tuple[str, ...] = ()
+    cells: bool = False
 
     @property
     def read(self) -> Callable[..., Iterator[Response]]:
@@ -48,19 +50,19 @@ class Format:
 
 
 FORMATS = {
-    "appen": Format("appen", "read_appen", LABEL_COLUMNS),
+    "appen": Format("appen", "read_appen", LABEL_COLUMNS, cells=True),
     "argilla": Format("argilla", "read_argilla"),
     "deepeval": Format("judges", "read_deepeval"),
     "inspect": Format("judges", "read_inspect"),
-    "jsonl": Format("mapped", "read_jsonl", LONG),
+    "jsonl": Format("mapped", "read_jsonl", LONG, cells=True),
     "label-studio": Format("label_studio", "read_label_studio", ("left", "right")),
     "lm-eval": Format("judges", "read_lm_eval"),
-    "mturk": Format("mturk", "read_mturk", TIMED),
+    "mturk": Format("mturk", "read_mturk", TIMED, cells=True),
     "prodigy": Format("prodigy", "read_prodigy"),
     "promptfoo": Format("judges", "read_promptfoo"),
-    "sql": Format("mapped", "read_query", LONG),
-    "table": Format("mapped", "read_table", LONG),
-    "toloka": Format("toloka", "read_toloka", LABEL_COLUMNS),
+    "sql": Format("mapped", "read_query", LONG, cells=True),
+    "table": Format("mapped", "read_table", LONG, cells=True),
+    "toloka": Format("toloka", "read_toloka", LABEL_COLUMNS, cells=True),
 }
 
 if TYPE_CHECKING:

@@ -61,7 +61,8 @@ def import_labels(
     keep_rejected
         Keep answers of assignments that were rejected.
     several
-        Keep answers with several labels at once, as cells of them; without it they are dropped.
+        Keep answers with several labels at once, as cells of them; without it they are dropped. Its
+        ``in_cells`` is that of the format.
     columns
         Columns by role where they differ from the platform's own, as `parse_map` finds them.
     url_env
@@ -103,6 +104,8 @@ def import_labels(
         )
     if several is not None and not several.split:
         raise TableError("--split must not be empty")
+    if several is not None:
+        several = several._replace(in_cells=FORMATS[form].cells)
     more: dict[str, Any] = {} if url_env is None else {"url_env": url_env}
     if form == "table":
         more["reading"] = reading

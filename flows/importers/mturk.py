@@ -1,8 +1,9 @@
 """Amazon Mechanical Turk: the batch results CSV of the requester site, one assignment a row.
 
 A task is a HIT unless `task` is mapped to a column of the input. The answer to a question is a
-column `Answer.<q>`, `Answer.<q>.label`, one true-or-false column `Answer.<q>.<option>` for each
-option, or a part of the JSON in `Answer.taskAnswers`.
+column `Answer.<q>`, `Answer.<q>.label`, a list of labels as JSON in `Answer.<q>.labels`, one
+true-or-false column `Answer.<q>.<option>` for each option, or a part of the JSON in
+`Answer.taskAnswers`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ __all__ = ["read_mturk"]
 
 ANSWER = "Answer."
 FORM = "Answer.taskAnswers"
+LIST = ".labels"  # ends the column of a question with several labels
 STATUS = "AssignmentStatus"
 TIME = "WorkTimeInSeconds"
 FATES = {"Submitted": None, "Approved": None, "Rejected": Dropped.rejected}
@@ -53,6 +55,8 @@ def _answers(
     columns = [
         _ticked({name.split(".", 2)[2]: cells[name] for name in of})
         if len(of) > 1
+        else _listed(cells[of[0]])
+        if of[0].endswith(LIST)
         else cells[of[0]]
         for of in questions.values()
     ]
@@ -66,9 +70,11 @@ def _questions(cells: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
         families.setdefault(name.split(".")[1], []).append(name)
     questions: dict[str, list[str]] = {}
     for family, names in families.items():
-        labelled = f"{ANSWER}{family}.label"
+        labelled = next(
+            (n for n in names if n in (f"{ANSWER}{family}.label", f"{ANSWER}{family}{LIST}")), ""
+        )
         options = [name for name in names if name != f"{ANSWER}{family}"]
-        if labelled in names:
+        if labelled:
             questions[family] = [labelled]
         elif len(options) > 1 and options == names and _boolean([cells[n] for n in options]):
             questions[family] = options
@@ -85,6 +91,16 @@ def _ticked(options: Mapping[str, Sequence[str]]) -> Iterator[list[str]]:
     """Yield the options that are true, row by row."""
     for row in zip(*options.values(), strict=True):
         yield [name for name, cell in zip(options, row, strict=True) if cell.lower() == "true"]
+
+
+def _listed(cells: Sequence[str]) -> Iterator[object]:
+    """Yield the labels of cells that are lists as JSON; others as they are."""
+    for cell in cells:
+        try:
+            found = json.loads(cell) if cell.lstrip().startswith("[") else cell
+        except (ValueError, RecursionError):
+            found = cell
+        yield found
 
 
 def _form(sheet: Sheet, row: int, cell: str) -> dict[str, object]:

@@ -15,7 +15,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from flows.tables import TableError, text_of_value
+from flows.tables import TableError, refuse_missing, text_of_value
 
 __all__ = [
     "SHOWN", "Dropped", "ImportedLabels", "Response", "Several", "choose_question", "fate_of", "gather",
@@ -38,11 +38,13 @@ class Dropped(StrEnum):
 class Several(NamedTuple):
     """How answers with several labels at once become cells: what stands between their labels.
 
-    `nothing` is the word for an answer in which nothing was ticked; without it that counts as skipped.
+    `nothing` is the word for an answer in which nothing was ticked; without it that counts as skipped. With
+    `in_cells` a text is a cell already, in which `split` may stand; without it a text is one label.
     """
 
     split: str = "|"
     nothing: str | None = None
+    in_cells: bool = False
 
 
 class Response(NamedTuple):
@@ -113,7 +115,7 @@ def readable(path: Path) -> Iterator[None]:
     if path.is_dir():
         raise TableError(f"{path} is a folder, and an export is one file; name a file in it")
     if not path.is_file():
-        raise TableError(f"{path} does not exist; mend the path")
+        refuse_missing(path)
     try:
         yield
     except UnicodeDecodeError:
@@ -203,6 +205,8 @@ def _label(value: object, file: str, row: int, question: str) -> str | Dropped:
 
 def _cell(value: object, several: Several, file: str, row: int, question: str) -> str | Dropped:
     """Return the labels of an answer as one cell, or why it has none."""
+    if several.in_cells and isinstance(value, str):
+        value = [label.strip() for label in value.split(several.split)]
     texts = [text_of_value(one) for one in (value if isinstance(value, list) else [value])]
     ticked = [text for text in dict.fromkeys(texts) if text is None or text.strip()]
     odd = next((text for text in ticked if text is None or several.split in text), "")

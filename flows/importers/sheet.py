@@ -38,13 +38,15 @@ class Sheet:
         """The file's name, for messages."""
         return self.path.name
 
-    def need(self, columns: Sequence[str], of: str) -> None:
+    def need(
+        self, columns: Sequence[str], of: str, advice: str = "check --format and --map"
+    ) -> None:
         """Raise TableError if the table lacks a column that such an export has."""
         missing = [name for name in columns if name not in self.names]
         if missing:
             raise TableError(
                 f"{self.file} must have the columns {', '.join(columns)} to be {of}; missing: "
-                f"{', '.join(missing)} (it has {shown(self.names)}); check --format and --map"
+                f"{', '.join(missing)} (it has {shown(self.names)}); {advice}"
             )
 
     def columns(self, names: Sequence[str]) -> list[list[str]]:

@@ -283,6 +283,7 @@ def _consensus(facts: CampaignFacts) -> list[str]:
         "max_iter": Line(100, off=True),
         "tol": Line(1e-5, off=True),
         "smoothing": Line(0.01, off=True),
+        "removed": Line("drop", off=True),
         "use_gold": Line(False, None if facts.n_gold else "there is no gold"),
     }
     return ["[consensus]", *_lines(ConsensusSettings, given)]

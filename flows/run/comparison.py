@@ -182,7 +182,7 @@ def _share_changes(
                 note = "an interval is missing"
             else:
                 apart = low_now > high or low > high_now  # type: ignore[operator]  # None is dealt with
-                note = "moved: the intervals do not meet" if apart else "within the intervals"
+                note = "moved: the intervals do not meet" if apart else "the intervals meet"
         yield Change(f"{key[0]} of {key[2]}", key[1], words[0], words[1], note)
 
 

@@ -23,7 +23,7 @@ from flows.aggregators import (
     check_keys,
     default_aggregator,
 )
-from flows.choices import FeatureUse, Grouping, Loss, Penalty
+from flows.choices import FeatureUse, Grouping, Loss, Penalty, Removal
 from flows.settings.addresses import check_folder, is_remote
 from flows.settings.feature_use import why_features_stay_out, why_voices_stay_out
 from flows.settings.input_sections import GroupSettings, InputSettings
@@ -94,6 +94,8 @@ class ConsensusSettings(Section):
     """True: start from the workers' parameters in the previous run."""
     groups: Grouping = "weigh"
     """Workers who do not answer on their own: weigh (a group votes once), ignore (not looked for), remove."""
+    removed: Removal | None = None
+    """Labels of workers whom the filter removes: weigh or drop; by default weigh with auto, else drop."""
     features: FeatureUse = "auto"
     """Features of tasks, and models' answers, as one more voice: auto (where allowed), join, ignore."""
 
@@ -413,6 +415,13 @@ class Settings(Section):
     def aggregator(self) -> str:
         """The name of the aggregator that a run uses."""
         return self.believed.named(sharded=self.engine is not None)
+
+    @property
+    def weighs_removed(self) -> bool:
+        """Whether the consensus weighs the labels of workers whom the filter removes."""
+        if self.consensus.removed is None:
+            return self.aggregator == "auto" and self.input.several is None
+        return self.consensus.removed == "weigh"
 
     @property
     def believed(self) -> ConsensusSettings:

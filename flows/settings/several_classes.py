@@ -23,7 +23,7 @@ ONE_LABEL = {
     ),
     "filter": ("penalty", "potentials"),
     "consensus": (
-        "aggregator", "loss", "max_iter", "tol", "smoothing", "go_on",
+        "aggregator", "loss", "max_iter", "tol", "smoothing", "go_on", "removed",
     ),
     "privacy": ("correction_epsilon", "planned_runs"),
     "report": (

@@ -95,7 +95,7 @@ STAGES = (
                 private_names=True,
                 only="filter.potentials",
             ),
-            Output("kept_fits", "parameters of the kept workers' consensus", only="engine"),
+            Output("judging_fits", "parameters of the consensus that judges", only="engine"),
             Output("start.json", "which run the consensus goes on from", only="consensus.go_on"),
             Output("start.npz", "where EM starts", private_names=True, only="consensus.go_on"),
         ),
@@ -179,7 +179,7 @@ STAGES = (
                 only="report.psychometric",
             ),
             Output("class_counts.parquet", "exact class counts of each group", only="engine"),
-            Output("unfiltered_fits", "parameters of all workers' consensus", only="engine"),
+            Output("other_fits", "parameters of other workers' consensus", only="engine"),
             Output(
                 "fit.npz",
                 "where the next run starts EM",

@@ -14,7 +14,15 @@ from flows.files import forget_pages
 from flows.run import Crowd, Run, begun_from, keep_fit
 from flows.settings import ReportSettings, SettingsError
 from flows.stages.label_plan import FewAtHand, plan_next
-from flows.stages.label_sets import aggregate_sets, gold_tasks, sets_sentence, unchecked
+from flows.stages.label_sets import (
+    aggregate_sets,
+    compared_with_gold,
+    gold_tasks,
+    if_alike,
+    sets_sentence,
+    unchecked,
+    vote_wins,
+)
 from flows.stages.labels import Aggregated, CampaignLabels, Groups, open_labels
 from flows.stages.learning import (
     find_decision_images,
@@ -30,8 +38,8 @@ from flows.stages.learning import (
     voices_sentence,
 )
 from flows.stages.ordered_classes import order_facts, order_sentence
-from flows.stages.workers import agrees_by_chance, group_codes, kept_workers
-from flows.tables import arrow_table, coded_texts, list_array
+from flows.stages.workers import agrees_by_chance, group_codes, heard_workers, kept_workers
+from flows.tables import arrow_table, coded_texts
 from quality import (
     Auto,
     CalibratedConfidence,
@@ -60,7 +68,7 @@ NOT_ANEW = "no fit is begun anew to compare with: on shards that would cost what
 
 
 def aggregate(run: Run) -> str:
-    """Turn the kept workers' labels into one label per task, and rank the tasks to label next."""
+    """Turn the labels into one label per task, and rank the tasks to label next."""
     if run.settings.input.several is not None:
         return aggregate_sets(run)
     run.waits_for("the labels as they were read")
@@ -68,15 +76,17 @@ def aggregate(run: Run) -> str:
         crowd = labels.crowd
         groups = group_codes(run, crowd)
         keep = kept_workers(run, crowd)
+        heard = heard_workers(run, crowd, keep)
         whole = labels.whole()
         models = models_beside(run, crowd, whole, keep)
-        keep[models] = False  # their answers are a voice beside the people's labels
-        found = labels.aggregate(keep, groups)
+        if models.size:  # their answers are a voice beside the people's labels
+            keep[models] = heard[crowd.model_codes()] = False
+        found = labels.aggregate(keep, heard, groups)
         run.waits_for("what features and models say of each task")
         found, voices = join_voices(run, crowd, whole, found, groups, models)
         found, panel = read_panel(run, crowd, found, groups)
         run.waits_for("the check against gold")
-        gold = _gold_check(run, labels, found, groups)
+        gold = _gold_check(run, labels, found, keep, heard, groups)
         run.waits_for("how far each label can be believed")
         sure = _calibrated(run, crowd, found)
         refused = _models_alone(run, crowd, found, sure)
@@ -162,17 +172,25 @@ def consensus_verdict(found: dict[str, Any]) -> str:
         return sets_sentence(found)
     gold, checked = found["gold"], unchecked(found)
     if gold is not None:
-        beside = "labels alone, of all workers," if gold.get("joined") else "with all workers"
         checked = (
             f"{gold['accuracy']:.1%} right on {gold_tasks(gold['n'])} "
-            f"({gold['low']:.1%} to {gold['high']:.1%}; {beside} {gold['unfiltered']:.1%}, "
+            f"({gold['low']:.1%} to {gold['high']:.1%}; {_of_others(gold)}, "
             f"majority vote of all {gold['majority_vote']:.1%})"
         )
     sure = found["confidence"]
-    compared = f"; {sure['compared']}" if sure is not None and sure["compared"] else ""
+    compared = f"; {sure['compared']}{if_alike(gold)}" if sure and sure["compared"] else ""
     order = order_sentence(found.get("order"))
     heard = voices_sentence(found.get("features")) + panel_sentence(found.get("panel"))
     return f"{_confidence(found)}, {checked}{compared}{heard}{order}"
+
+
+def _of_others(gold: dict[str, Any]) -> str:
+    """Say how often the consensus of other workers is right: without those removed, or of all."""
+    joined = gold.get("joined")
+    if (without := gold.get("without_removed")) is not None:
+        return f"{'labels alone, ' * bool(joined)}without those removed {without:.1%}"
+    beside = "labels alone, of all workers," if joined else "with all workers"
+    return f"{beside} {gold['unfiltered']:.1%}"
 
 
 def _confidence(found: dict[str, Any]) -> str:
@@ -224,21 +242,9 @@ def _confidence_facts(
             "hardly_known": sure.hardly_known,
             "before": _reliability(sure.before),
             "after": _reliability(sure.after),
-            "compared": _compared(_reliability(sure.before)),
+            "compared": compared_with_gold(_reliability(sure.before)),
         },
     }
-
-
-def _compared(before: dict[str, Any] | None) -> str | None:
-    """Return how the model's confidence compares with gold, as the end of a sentence."""
-    if before is None:
-        return None
-    model, gold = before["confidence"], before["right"]
-    compared = f"the model says {model:.1%}, gold says {gold:.1%}"
-    if before["low"] <= model <= before["high"]:
-        return f"{compared}: as close as {before['n']:,} gold tasks can tell"
-    word, points = "over" if model > gold else "under", 100 * abs(model - gold)
-    return f"{compared}: {word}confident by {points:.1f} points; use the adjusted figures"
 
 
 def _reliability(found: Reliability | None) -> dict[str, Any] | None:
@@ -355,27 +361,42 @@ def _choice(consensus: AnyConsensus) -> dict[str, Any] | None:
 
 
 def _gold_check(
-    run: Run, labels: CampaignLabels, found: Aggregated, groups: Groups
+    run: Run,
+    labels: CampaignLabels,
+    found: Aggregated,
+    keep: Bool[np.ndarray, " workers"],
+    heard: Bool[np.ndarray, " workers"],
+    groups: Groups,
 ) -> dict[str, Any] | None:
-    """Return the share of gold tasks that the consensus gets right, beside all workers' and majority vote's.
+    """Return the share of gold tasks that the consensus gets right, beside other workers' and the vote's.
 
-    Those two are of labels alone, and so is `of_labels`: the consensus before a voice, or gold's reading,
+    Those are of labels alone, and so is `of_labels`: the consensus before a voice, or gold's reading,
     joined it. Gold that was used cannot check; the result is then None.
     """
     gold = labels.crowd.gold_code()
     if run.settings.consensus.use_gold or not (gold >= 0).any():
         return None
     right = accuracy(found.consensus.label, gold)
-    one_each = found.ungrouped  # the members of groups with one vote each
+    everybody, vote = np.ones_like(heard), labels.vote_of_all()
+    others = {
+        "unfiltered": found.of_labels if heard.all() else labels.consensus_of(everybody, groups),
+        "without_removed": None if (heard == keep).all() else labels.consensus_of(keep, groups),
+        "majority_vote": vote,
+        "ungrouped": found.ungrouped,  # the members of groups with one vote each
+    }
     return {
         "n": right.n,
         "accuracy": right.value,
         "of_labels": accuracy(found.of_labels, gold).value,
         "joined": found.alone is not None,
+        "chosen": run.settings.input.gold_sampling == "chosen",
         "low": right.lower,
         "high": right.upper,
-        **{name: accuracy(label, gold).value for name, label in labels.unfiltered(groups).items()},
-        "ungrouped": None if one_each is None else accuracy(one_each, gold).value,
+        **{
+            name: None if label is None else accuracy(label, gold).value
+            for name, label in others.items()
+        },
+        "vote_wins": vote_wins(found.consensus.label == gold, vote == gold),
     }
 
 
@@ -396,7 +417,7 @@ def _consensus_rows(crowd: Crowd, found: Aggregated, confidence: np.ndarray) -> 
                 "tied": tasks.tied[rows],
                 "overruled": tasks.overruled[rows],
                 "n_labels": tasks.n_labels[rows],
-                **_posterior_columns(consensus.posterior, tasks.classes, rows),
+                **found.posterior_columns(rows),
             }
         )
 
@@ -428,38 +449,6 @@ def _names_of(tasks: np.ndarray, chosen: np.ndarray) -> np.ndarray:
     return found.astype(str, copy=False)
 
 
-def _posterior_columns(
-    posterior: np.ndarray | NamedPosterior, classes: np.ndarray, rows: slice
-) -> dict[str, Any]:
-    """Return some tasks' posterior: of all classes, or of those that each was given, and their names."""
-    if not isinstance(posterior, NamedPosterior):
-        return {"posterior": posterior[rows]}
-    named = posterior.named
-    start = named.start[rows.start : rows.stop + 1]
-    entries, start = slice(start[0], start[-1]), start - start[0]
-    return {
-        "named": list_array(start, coded_texts(classes, named.code[entries])),
-        "posterior": list_array(start, posterior.p[entries]),
-    }
-
-
-def _count_columns(found: Aggregated, order: np.ndarray) -> dict[str, Any]:
-    """Return how many workers named each class: of all classes, or of those that the task was given."""
-    tasks = found.tasks
-    if tasks.counts is not None:
-        return {"counts": tasks.counts[order]}
-    if not isinstance(found.consensus.posterior, NamedPosterior):
-        raise AssertionError("counts are left out of named classes alone")
-    named = found.consensus.posterior.named
-    size = np.diff(named.start)[order]
-    start = np.concatenate([[0], np.cumsum(size)])
-    entry = np.repeat(named.start[:-1][order] - start[:-1], size) + np.arange(start[-1])
-    return {
-        "named": list_array(start, coded_texts(tasks.classes, named.code[entry])),
-        "counts": list_array(start, named.votes[entry].astype(np.int32)),
-    }
-
-
 def _next_rows(found: Aggregated, confidence: np.ndarray, order: np.ndarray) -> Iterator[pa.Table]:
     """Yield tasks, the least confident first, with how many workers named each class."""
     tasks = found.tasks
@@ -473,7 +462,7 @@ def _next_rows(found: Aggregated, confidence: np.ndarray, order: np.ndarray) -> 
                 "model_confidence": found.support.model[now],
                 "entropy": tasks.entropy[now],
                 "n_labels": tasks.n_labels[now],
-                **_count_columns(found, now),
+                **found.count_columns(now),
                 "label": coded_texts(tasks.classes, found.consensus.label[now]),
                 "margin": tasks.margin[now],
                 "tied": tasks.tied[now],

@@ -18,11 +18,14 @@ from flows.settings import InputSettings, ReportSettings
 from flows.stages.labels import answers_of, set_consensus
 from flows.stages.workers import group_codes, kept_workers
 from flows.tables import arrow_table
-from quality import MultiLabelConsensus, MultiLabels, accuracy
+from quality import MultiLabelConsensus, MultiLabels, accuracy, wilson_interval
 from quality.multilabel import plan_answers
 from quality.reports import rank_tasks
 
-__all__ = ["aggregate_sets", "gold_tasks", "sets_sentence", "unchecked"]
+__all__ = [
+    "aggregate_sets", "compared_with_gold", "gold_tasks", "if_alike", "sets_sentence", "unchecked",
+    "vote_wins",
+]  # fmt: skip
 
 MAX_ASKED, MAX_CONSIDERED = 500, 2_000  # workers and tasks that the plan chooses from
 MAX_WORK = 2 * 10**8  # of workers, tasks and classes
@@ -105,6 +108,25 @@ def gold_tasks(number: int) -> str:
     return f"{number:,} gold task{'s' * (number != 1)}"
 
 
+def compared_with_gold(before: dict[str, Any] | None) -> str | None:
+    """Return how the model's confidence compares with gold, as the end of a sentence."""
+    if before is None:
+        return None
+    model, gold = before["confidence"], before["right"]
+    compared = f"the model says {model:.1%}, gold says {gold:.1%}"
+    if before["low"] <= model <= before["high"]:
+        return f"{compared}: as close as {before['n']:,} gold tasks can tell"
+    word, points = "over" if model > gold else "under", 100 * abs(model - gold)
+    return f"{compared}: {word}confident by {points:.1f} points; use the adjusted figures"
+
+
+def if_alike(gold: dict[str, Any] | None) -> str:
+    """Return the condition of what gold says of the other tasks, where it is not declared a sample."""
+    if gold is None or not gold.get("chosen"):
+        return ""
+    return ', if gold is like the other tasks (input.gold_sampling is "chosen")'
+
+
 def sets_sentence(found: dict[str, Any]) -> str:
     """Say how sure the sets are, and how often they are right on gold, from `consensus.json`."""
     gold, checked = found["gold"], unchecked(found)
@@ -127,6 +149,17 @@ def unchecked(found: dict[str, Any]) -> str:
     if not n_used:
         return "no gold tasks to check against"
     return f"not checked, as the {gold_tasks(n_used)} made it"
+
+
+def vote_wins(right: Bool[np.ndarray, " tasks"], by_vote: Bool[np.ndarray, " tasks"]) -> bool:
+    """Return whether gold shows that majority vote is right more often than the consensus.
+
+    Of the tasks that one of the two alone gets right, the vote has more than half, by a 95 % interval. A
+    task whose truth is unknown is right by neither.
+    """
+    wins, losses = np.count_nonzero(by_vote & ~right), np.count_nonzero(right & ~by_vote)
+    (low, _) = wilson_interval(np.array(wins), np.array(wins + losses)).tolist()
+    return bool(low > 0.5)
 
 
 def _chosen(found: MultiLabelConsensus, n_classes: int) -> Bool[np.ndarray, "tasks classes"]:
@@ -270,10 +303,10 @@ def _gold_check(
     truth = gold[known] == 1
     everybody = _chosen(set_consensus(run, crowd, answers, groups), answers.n_classes)
     vote = 2 * _given(answers) > np.diff(answers.task_start)[:, None]
-    exact = {
-        name: accuracy((one[known] == truth).all(axis=1).astype(np.int64), np.ones(len(truth), np.int64))
-        for name, one in (("accuracy", chosen), ("unfiltered", everybody), ("majority_vote", vote))
-    }  # fmt: skip
+    rules = {"accuracy": chosen, "unfiltered": everybody, "majority_vote": vote}
+    right = {name: (one[known] == truth).all(axis=1) for name, one in rules.items()}
+    all_right = np.ones(len(truth), np.int64)
+    exact = {name: accuracy(one.astype(np.int64), all_right) for name, one in right.items()}
     return {
         "n": len(truth),
         "low": exact["accuracy"].lower,
@@ -281,6 +314,7 @@ def _gold_check(
         "ungrouped": None,
         "macro_f1": _macro_f1(truth, chosen[known]),
         **{name: one.value for name, one in exact.items()},
+        "vote_wins": vote_wins(right["accuracy"], right["majority_vote"]),
     }
 
 

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Int
 
 from flows.choices import Metric
 from flows.run import Crowd, Run
-from flows.settings import FilterSettings, SettingsError
+from flows.settings import FilterSettings, Settings, SettingsError
 from flows.stages.labels import Groups, WorkerLabels, open_answers, rate_of, set_agreement
 from flows.stages.learning import potential_table
 from flows.tables import arrow_array, arrow_table, coded_texts, numpy_array
@@ -33,8 +33,9 @@ from quality import (
 )
 
 __all__ = [
-    "agreement_facts", "agrees_by_chance", "crowd_verdict", "group_codes", "group_facts", "judge_workers",
-    "kept_workers", "pasted_facts", "refuse_more_workers", "robustness_curves", "worker_table",
+    "agreement_facts", "agrees_by_chance", "crowd_verdict", "group_codes", "group_facts", "heard_workers",
+    "judge_workers", "kept_workers", "pasted_facts", "refuse_more_workers", "robustness_curves",
+    "worker_table",
 ]  # fmt: skip
 
 MAX_ADVERSARIES = 10  # how far the robustness curve goes
@@ -70,7 +71,10 @@ def judge_workers(run: Run) -> str:
         weighed = found is not None and chosen == "weigh" and len(found.sizes)
         run.waits_for("who pastes a model's answers")
         pasted = pasted_facts(labels.crowd, labels.whole())
-        judged = labels.judge(filtered, found.group if found is not None and weighed else None)
+        members = found.group if found is not None and chosen == "remove" else None
+        heard = _heard(run.settings, filtered.keep, members)
+        groups = found.group if found is not None and weighed else None
+        judged = labels.judge(filtered, heard, groups)
         report = grouped.in_words(judged.report)
         run.waits_for("the table of workers")
         names, whole, answers = labels.crowd.labels.workers, labels.whole(), labels.crowd.answers
@@ -90,27 +94,38 @@ def judge_workers(run: Run) -> str:
         robustness, penalty = {"skipped": NO_CURVE}, filtered.criterion
         agreement = set_agreement(answers, filtered.keep)
     run.write_json("robustness.json", robustness)
-    run.write_json(
-        "quality.json",
-        {
-            "alpha": _number_or_none(judged.alpha),
-            "alpha_kept": _number_or_none(judged.alpha_kept),
-            "agreement": agreement,
-            "penalty": penalty,
-            "by_distance": run.settings.input.order and run.settings.filter.penalty == "soft",
-            "stop": stop,
-            **_removed(filtered, grouped, names),
-            "labels_removed": judged.n_labels_removed,
-            "of_sets": answers is not None,
-            "groups": None if found is None else group_facts(found, names, chosen),
-            "pasted": pasted,
-        },
-    )
-    worth = "" if found is None else f"; {len(names):,} workers, worth {found.worth:,.0f}"
-    also = f" and {len(grouped.removed):,} in groups" * bool(len(grouped.removed))
+    facts = {
+        "alpha": _number_or_none(judged.alpha),
+        "alpha_kept": _number_or_none(judged.alpha_kept),
+        "agreement": agreement,
+        "penalty": penalty,
+        "by_distance": run.settings.input.order and run.settings.filter.penalty == "soft",
+        "stop": stop,
+        **_removed(filtered, grouped, names),
+        "labels_removed": judged.n_labels_removed,
+        "labels_weighed": int(report.n_labels[heard & ~filtered.keep].sum()),
+        "of_sets": answers is not None,
+        "groups": None if found is None else group_facts(found, names, chosen),
+        "pasted": pasted,
+    }
+    run.write_json("quality.json", facts)
+    return _line(facts, len(names), len(grouped.removed))
+
+
+def _line(facts: dict[str, Any], n_workers: int, n_grouped: int) -> str:
+    """Return the stage's line, from its facts."""
+    n_labels, n_weighed = facts["labels_removed"], facts["labels_weighed"]
+    labels = f"{n_labels:,} {'answers' if facts['of_sets'] else 'labels'}"
+    with_them = f", with {labels}"
+    if n_weighed:
+        some = "" if n_weighed == n_labels else f"{n_weighed:,} of "
+        with_them = f"; the consensus weighs {some}their {labels}"
+    groups = facts["groups"]
+    worth = "" if groups is None else f"; {n_workers:,} workers, worth {groups['worth']:,.0f}"
+    also = f" and {n_grouped:,} in groups" * bool(n_grouped)
     return (
-        f"{len(filtered.removed):,} of {len(names):,} workers removed by {penalty} ({stop}){also}, with "
-        f"{judged.n_labels_removed:,} {'labels' if answers is None else 'answers'}{worth}"
+        f"{facts['n_removed'] - n_grouped:,} of {n_workers:,} workers removed by {facts['penalty']} "
+        f"({facts['stop']}){also}{with_them}{worth}"
     )
 
 
@@ -281,10 +296,33 @@ def kept_workers(run: Run, crowd: Crowd) -> Bool[np.ndarray, " workers"]:
     return kept
 
 
+def heard_workers(
+    run: Run, crowd: Crowd, keep: Bool[np.ndarray, " workers"]
+) -> Bool[np.ndarray, " workers"]:
+    """Return True for each worker whose labels the consensus is made of: those kept, or more.
+
+    Where the settings say so it also weighs the labels of those whom the filter removed, but for members of
+    groups that are to be removed.
+    """
+    members = None if run.settings.consensus.groups != "remove" else _groups(run, crowd)
+    return _heard(run.settings, keep, members)
+
+
+def _heard(
+    settings: Settings, keep: Bool[np.ndarray, " workers"], members: Groups
+) -> Bool[np.ndarray, " workers"]:
+    if not settings.weighs_removed:
+        return keep.copy()
+    return np.ones_like(keep) if members is None else keep | (members < 0)
+
+
 def group_codes(run: Run, crowd: Crowd) -> Groups:
     """Return the group of each worker whose group is to vote once, as `judge_workers` wrote it."""
-    if run.settings.consensus.groups != "weigh":
-        return None
+    return _groups(run, crowd) if run.settings.consensus.groups == "weigh" else None
+
+
+def _groups(run: Run, crowd: Crowd) -> Groups:
+    """Return the group of each worker, -1 for those on their own; None if there are no groups."""
     table = run.read_table("workers.parquet", ["worker", "group"])
     table = table.filter(table.column("group").is_valid())  # of a million workers, mostly few
     names, codes = (table.column(name).to_pylist() for name in ("worker", "group"))

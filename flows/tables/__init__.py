@@ -133,6 +133,7 @@ if TYPE_CHECKING:
         is_number,
         numbers_of,
         open_table,
+        refuse_missing,
     )
 
 __all__ = [
@@ -216,6 +217,7 @@ __all__ = [
     "refuse_duplicates",
     "refuse_gold",
     "refuse_hollow",
+    "refuse_missing",
     "refuse_outside",
     "refuse_undeclared",
     "refuse_unheeded",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -35,6 +36,7 @@ __all__ = [
 
 
 GAP = 2  # between columns
+NUMBER = re.compile(r"-?\d[\d,]*(\.\d+)?(e[-+]\d+)?%?")  # as cells show it
 
 
 def print_rows(
@@ -49,7 +51,7 @@ def print_rows(
     widths = _widths([*zip(header, *cells, strict=True)], console.width)
     table = Table(box=None, pad_edge=False, width=sum(widths) + GAP * len(widths))
     for j, (name, width) in enumerate(zip(header, widths, strict=True)):
-        numeric = all(row[j].replace(".", "", 1).isdigit() for row in rows)
+        numeric = all(NUMBER.fullmatch(row[j]) for row in rows)
         table.add_column(name, justify="right" if numeric else "left", overflow="fold", width=width)
     for row in cells:
         table.add_row(*map(Text, row))

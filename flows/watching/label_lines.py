@@ -188,8 +188,8 @@ class LabelLines:
     def _take(self, cells: Sequence[str], rows: LabelRows) -> None:
         if len(cells) != self._width:
             raise TableError(
-                f"{self.name}, row {self.n_rows}: {len(cells)} cells under {self._width} names; mend "
-                "the row"
+                f"{self.name}, row {self.n_rows}: {len(cells)} cell{'s' * (len(cells) != 1)} under "
+                f"{self._width} names; mend the row"
             )
         for name in LABEL_COLUMNS:
             cell = cells[self._at[name]].strip()

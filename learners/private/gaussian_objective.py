@@ -16,13 +16,14 @@ from jaxtyping import Float
 from scipy.special import gammaincc
 
 from learners.private.linear_model import Signed, check_knobs, to_coef
-from learners.private.logistic_minimum import TOLERANCE, Lifted
+from learners.private.logistic_minimum import Lifted
 from learners.private.objective_perturbation import (
     EpsilonSplit,
     check_training_price,
     lifted_rows,
     noisy_minimum,
     public_knobs,
+    reachable_norm,
     split_epsilon,
 )
 from privacy.accounting import MAX_EPSILON, check_epsilon, is_covered, keep_declared
@@ -226,7 +227,7 @@ def gaussian_weight(
     k = len(sign)
     split, deviation = _noise_of(epsilon, delta, regularization, n=n, k=k)
     strength = regularization + split.extra_regularization
-    tolerance = TOLERANCE * (1 + deviation * math.sqrt(columns) / n)
+    tolerance = reachable_norm(deviation * math.sqrt(columns) / n, strength)
     weight = np.empty((k, columns))
     for problem, problem_sign in enumerate(sign):
         length = math.sqrt(noise.gamma(columns / 2, 2.0))  # the length of a Gaussian vector

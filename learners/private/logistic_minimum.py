@@ -12,7 +12,7 @@ request, so that a loop over blocks holds one block, and the rows may be pages o
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
@@ -71,7 +71,7 @@ class LiftedRows:
     4
     """
 
-    x: Float[np.ndarray, "all features"]
+    x: Float[np.ndarray, "all features"] = field(repr=False)
     norm_bound: float
     places: Int[np.ndarray, " rows"] | None = None
     components: Float[np.ndarray, "components features"] | None = None
@@ -214,10 +214,10 @@ class ConvergenceError(RuntimeError):
 class Minimum:
     """The point at which the solver stopped, and the certificate.
 
-    The minimum lies within `gradient_norm / regularization` of `weight`.
+    The minimum lies within `gradient_norm / regularization` of `weight`, which is as private as the rows.
     """
 
-    weight: Float[np.ndarray, " columns"]
+    weight: Float[np.ndarray, " columns"] = field(repr=False)
     gradient_norm: float
     n_iter: int
 
@@ -276,9 +276,9 @@ def minimise(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Objective:
-    row: Lifted
-    sign: Float[np.ndarray, " rows"]
-    linear: Float[np.ndarray, " columns"]
+    row: Lifted = field(repr=False)
+    sign: Float[np.ndarray, " rows"] = field(repr=False)
+    linear: Float[np.ndarray, " columns"] = field(repr=False)
     regularization: float
 
     def expand(self, weight: Float[np.ndarray, " columns"]) -> "_Expansion":
@@ -302,10 +302,10 @@ class _Objective:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Expansion:
-    weight: Float[np.ndarray, " columns"]
-    value: float
-    gradient: Float[np.ndarray, " columns"]
-    hessian: Float[np.ndarray, "columns columns"]
+    weight: Float[np.ndarray, " columns"] = field(repr=False)
+    value: float = field(repr=False)
+    gradient: Float[np.ndarray, " columns"] = field(repr=False)
+    hessian: Float[np.ndarray, "columns columns"] = field(repr=False)
 
 
 def _descend(

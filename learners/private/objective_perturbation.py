@@ -40,6 +40,7 @@ __all__ = [
     "noisy_minimum",
     "perturbed_weight",
     "public_knobs",
+    "reachable_norm",
     "split_epsilon",
     "training_query",
     "training_rows",
@@ -48,6 +49,7 @@ __all__ = [
 CURVATURE = 0.25  # the largest second derivative of the logistic loss
 LEAST_SCALE = 1e-300  # of noise: a smaller one could be 0, and be refused after payment
 MIN_EPSILON = 1e-100  # with a smaller one the square of the noise is no double
+ROUNDED = 2.0**-49  # of the weights' length: far above what their rounding adds to a gradient
 MINIMUM_SHARE = 0.01  # of epsilon, for stopping short of the exact minimum
 JACOBIAN_SHARE = 0.125  # of the rest, at most
 
@@ -160,7 +162,7 @@ def perturbed_weight(
     n, columns = row.shape
     split = split_epsilon(epsilon / len(sign), regularization, n)
     strength = regularization + split.extra_regularization
-    tolerance = gradient_tolerance(split, n, columns)
+    tolerance = gradient_tolerance(split, n, columns, regularization)
     weight = np.empty((len(sign), columns))
     for problem, problem_sign in enumerate(sign):
         linear = 2 / (split.noise * n) * noise.gamma(columns, 1.0) * noise.direction(columns)
@@ -190,9 +192,21 @@ def noisy_minimum(
     return np.asarray(near + length * noise.direction(row.shape[1]))
 
 
-def gradient_tolerance(split: EpsilonSplit, n: int, columns: int) -> float:
-    """Return the gradient norm to certify, relative to the size of gradient and noise; public."""
-    return TOLERANCE * (1 + 2 * columns / (split.noise * n))
+def gradient_tolerance(split: EpsilonSplit, n: int, columns: int, regularization: float) -> float:
+    """Return the gradient norm to certify for one problem's noise, whatever the rows are; public."""
+    return reachable_norm(
+        2 * columns / (split.noise * n), regularization + split.extra_regularization
+    )
+
+
+def reachable_norm(length: float, strength: float) -> float:
+    """Return a gradient norm that the solver reaches, for noise of this mean length in the objective.
+
+    It is relative to the size of gradient and noise. Noise moves a minimum by its length over the strength
+    of the regularization. Where that is very far, the norm is relative to the weights, whose rounding limits
+    the gradient's: a refusal after payment would reveal that the rows need such weights.
+    """
+    return max(TOLERANCE * (1 + length), ROUNDED * length / strength)
 
 
 def check_training_price(**epsilon: float) -> None:

@@ -88,10 +88,6 @@ class PayingEstimator(BaseEstimator):  # type: ignore[misc]
                 raise
         raise ValueError(public)
 
-    def __sklearn_clone__(self) -> "PayingEstimator":
-        # a copy of the ledger could spend the same budget again
-        return type(self)(**self.get_params(deep=False))
-
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "ledger": None}
 
@@ -106,14 +102,15 @@ class PrivateLogisticRegression(ClassifierMixin, PayingEstimator):  # type: igno
     dataset
         The ledger's name of the data set; its budget must be open, for the unit `row`.
     epsilon
-        Paid by one fit, > 0. Fitting the same rows with the same parameters again is free.
+        Paid by one fit, > 0, and at most 100 with a delta. Fitting the same rows with the same parameters
+        again is free.
     regularization
-        Strength, > 0, intercept included; noisy gradient descent does not use it.
+        Strength, >= 1e-9, intercept included; noisy gradient descent does not use it.
     delta
         Paid by one fit too, in [0, 1/n). 0: pure, by `ObjectivePerturbation`; above, by what
         `private_training` chooses from public numbers.
     norm_bound
-        Declared l2 bound of a row, > 0; rows beyond it are clipped.
+        Declared l2 bound of a row, >= 1e-100; rows beyond it are clipped.
     classes
         Class names, in ascending order: public knowledge, not read from the data.
     infer_classes
@@ -275,7 +272,7 @@ class PrivateLogisticRegression(ClassifierMixin, PayingEstimator):  # type: igno
 def _weights(given: ArrayLike, n: int) -> Float[np.ndarray, " rows"]:
     try:
         weight = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         # NumPy's message shows a weight, which is private
         raise ValueError("sample_weight must be one number per row, got something else") from None
     if not weight.shape == (n,):
@@ -441,8 +438,8 @@ class PrivateHistogram(DensityMixin, PayingEstimator):  # type: ignore[misc]
         ledger = self._paying_ledger()
         epsilon, low, high = map(self._number, ("epsilon", "low", "high"))
         check_bins(self.n_bins, low, high)
+        low, high = float(low), float(high)  # bounds of 0 and 0.0 are one request
         name = f"rows in {self.n_bins} bins from {low} to {high}"
-        low, high = float(low), float(high)
         value = _one_column(self._checked(X))
         query = Query(
             self.dataset,

@@ -40,7 +40,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PayingEstima
     n_components
         >= 1 and below the number of features.
     epsilon
-        Paid by one fit, > 0. Fitting the same rows with the same parameters again is free.
+        Paid by one fit, > 0, and at most 100 with a delta. Fitting the same rows with the same parameters
+        again is free.
     delta
         Paid by one fit too, in [0, 1/n).
     mechanism

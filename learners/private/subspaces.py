@@ -90,9 +90,11 @@ def moments_query(
             row = x[block if places is None else places[block]].astype(np.float64, copy=False)
             part = row / norm_bound
             square = np.einsum("ij,ij->i", part, part)
-        if not np.isfinite(square).all():  # of a cell, or a ratio or square too large for a double
-            part = in_units(np.where(np.isfinite(row), row, 0.0), norm_bound)
-            square = np.einsum("ij,ij->i", part, part)
+        beyond = ~np.isfinite(square)  # of a cell, or a ratio or square too large for a double
+        if beyond.any():  # these rows alone: in the last digits all others would show one of them
+            some = np.where(np.isfinite(row[beyond]), row[beyond], 0.0)
+            part[beyond] = shortened = in_units(some, norm_bound)
+            square[beyond] = np.einsum("ij,ij->i", shortened, shortened)
         part /= np.sqrt(np.maximum(1.0, square))[:, None]
         moments += part.T @ part
     # the entries of one row's product add up to at most the number of features

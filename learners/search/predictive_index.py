@@ -131,8 +131,9 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
     Raises
     ------
     ValueError
-        If a parameter is out of its range, queries are not finite rows of one width, that of the objects
-        unless the scorer is a function, or this does not return a finite score for each object.
+        If a parameter is out of its range, queries are not finite rows of one width, or this does not return
+        a finite score for each object. Unless the scorer is a function, queries have the objects' width and,
+        in data frames, the names of their columns.
 
     References
     ----------
@@ -243,9 +244,9 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
     ) -> tuple[Float[np.ndarray, "queries k"], Int[np.ndarray, "queries k"]]:
         """Return scores and row numbers of the best k for each of several queries; NaN and -1 fill up."""
         check_is_fitted(self)
-        rows = check_array(
-            queries, dtype=np.float64
-        )  # as wide as the training's, which `_query` checks
+        self._check_names(queries)
+        # as wide as the training's, which `_query` checks
+        rows = check_array(queries, dtype=np.float64)
         self._check_number("k", k)
         k = int(k)
         scores, ids = np.full((len(rows), k), np.nan), np.full((len(rows), k), -1)
@@ -281,6 +282,7 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
 
     def _queries(self, given: Any, width: int) -> Float[np.ndarray, "queries features"]:
         """Return training queries; raise ValueError unless finite rows, as wide as a named scorer needs."""
+        self._check_names(given)
         asked = _numbers("queries", given)
         if not (
             asked.ndim == 2 and len(asked) and (callable(self.scorer) or asked.shape[1] == width)
@@ -292,6 +294,11 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
                 f"queries must be finite, got {asked[row, column]} at row {row}, column {column}"
             )
         return asked
+
+    def _check_names(self, queries: Any) -> None:
+        """Raise ValueError for columns with other names than the objects', whose features they are."""
+        if not callable(self.scorer):  # a function's queries may be of a kind of their own
+            validate_data(self, queries, reset=False, skip_check_array=True, ensure_2d=False)
 
     def _query(self, given: Any) -> Float[np.ndarray, " features"]:
         """Return one query; raise ValueError unless it is finite and as wide as those of the training."""

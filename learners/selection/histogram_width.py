@@ -159,7 +159,9 @@ class HistogramValidation:
     def _held(self, query: Query) -> Mapping[str, np.ndarray]:
         """Return the query's values, clipped to the bounds, and its split."""
         held = _split(query)
-        x = np.where(np.isnan(held["x"]), self.low, held["x"])
+        with np.errstate(over="ignore"):  # of a longer float, which is beyond a bound too
+            x = held["x"].astype(np.float64)  # bounds may be beyond a shorter one
+        x = np.where(np.isnan(x), self.low, x)
         return {**held, "x": np.clip(x, self.low, self.high)}
 
     def _counts(

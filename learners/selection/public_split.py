@@ -11,7 +11,7 @@ The split into training and validation rows is public: it is drawn without looki
 
 import math
 from collections.abc import Mapping, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Real
 
 import numpy as np
@@ -63,11 +63,11 @@ class SplitRows:
     `row` and `sign` are for training; `judge`, `judge_sign` and the class codes `judge_y` for validation.
     """
 
-    row: Lifted
-    sign: Signed
-    judge: Lifted
-    judge_sign: Signed
-    judge_y: Int[np.ndarray, " validation"]
+    row: Lifted = field(repr=False)
+    sign: Signed = field(repr=False)
+    judge: Lifted = field(repr=False)
+    judge_sign: Signed = field(repr=False)
+    judge_y: Int[np.ndarray, " validation"] = field(repr=False)
     norm_bound: float
 
     def train(

@@ -42,7 +42,7 @@ class RandomRepetition:
     Parameters
     ----------
     candidates
-        Regularizations to choose among, distinct, > 0, public.
+        Regularizations to choose among, distinct, >= 1e-9, public.
     epsilon
         For everything, > 0.
     mean_runs

@@ -89,7 +89,7 @@ class RandomSelection(_Rival):
     Parameters
     ----------
     candidates
-        Regularizations to draw from, distinct, > 0, public.
+        Regularizations to draw from, distinct, >= 1e-9, public.
     epsilon
         For the training, > 0.
     norm_bound, n_classes

@@ -49,7 +49,7 @@ class StabilityValidation:
     Parameters
     ----------
     candidates
-        Regularizations to choose among, distinct, > 0, public. The smallest one sets beta.
+        Regularizations to choose among, distinct, >= 1e-9, public. The smallest one sets beta.
     epsilon_train
         For one training, > 0.
     epsilon_select
@@ -187,7 +187,7 @@ def score_sensitivity(
     movement = []
     for regularization in candidates:
         split = split_epsilon(epsilon_train / n_problems, regularization, n_train)
-        slack = gradient_tolerance(split, n_train, columns)
+        slack = gradient_tolerance(split, n_train, columns, regularization)
         strength = regularization + split.extra_regularization
         movement.append(2 * (1 / n_train + slack) / strength)
     return min(1.0, max(max(movement), 1 / n_validation))

@@ -61,7 +61,7 @@ def tuning_advice(
     Parameters
     ----------
     candidates
-        Regularizations, distinct, > 0.
+        Regularizations, distinct, >= 1e-9.
     epsilon
         For everything, >= 1e-100.
     n_train, n_validation

@@ -126,6 +126,8 @@ def limit_of(epsilon: float, delta: float, n: int) -> Cost:
     for what, number in (("epsilon", epsilon), ("delta", delta)):
         if not isinstance(number, Real | Decimal):
             raise TypeError(f"{what} must be a number, got {type(number).__name__}")
+        if isinstance(number, Decimal) and number.is_nan():  # its comparisons raise their own error
+            raise ValueError(f"{what} must be a number, got {what}={number}")
     if not 0 < epsilon < math.inf:
         raise ValueError(f"epsilon must be > 0 and finite, got epsilon={epsilon}")
     check_size(n)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int64
+from scipy.special import betaincinv
 
 from quality.argument_types import check_arguments
 from quality.labels import freeze_arrays
@@ -36,7 +37,8 @@ class Reliability:
     confidence, right
         Mean confidence of these tasks, and the share whose label is right.
     error, error_interval
-        Expected calibration error (15 bins of equal width), and its 90 % basic bootstrap interval.
+        Expected calibration error (15 bins of equal width), and its 90 % interval: the basic bootstrap's,
+        widened at both ends as chance demands.
     floor
         The error expected of a perfectly calibrated confidence on as many tasks, by chance alone.
     brier
@@ -94,7 +96,9 @@ def reliability(
     **Guarantees.** The mean confidence of all tasks is that of the bins, weighted by their tasks. The
     error is at least the distance of mean confidence from the share right.
 
-    **Limits.** An expected calibration error is never 0 on few tasks: compare it with `floor`. It does
+    **Limits.** An expected calibration error is never 0 on few tasks: compare it with `floor`. Its interval
+    begins at 0 where calibrated confidence has as large an error in a twentieth of the cases or more, and
+    covers less often than stated where some confidences are too high and others too low. The error does
     not measure how well right labels are separated from wrong ones; the Brier score includes that.
 
     References
@@ -131,6 +135,13 @@ def reliability(
     ]
     low, high = 2 * error - np.quantile(resampled, [(1 + COVERAGE) / 2, (1 - COVERAGE) / 2])
     calibrated = [calibration_error(confidence, rng.random(n) < confidence) for _ in range(DRAWS)]
+    # distances add up by chance alone: where that explains the error, there may be none
+    if error <= np.quantile(calibrated, (1 + COVERAGE) / 2):
+        low = 0.0
+    # tasks drawn again hold no wrong label if these hold none: the share right (Jeffreys) says more
+    n_right = np.count_nonzero(right)
+    ends = betaincinv(n_right + 0.5, n - n_right + 0.5, [(1 - COVERAGE) / 2, (1 + COVERAGE) / 2])
+    high = max(high, np.abs(confidence.mean() - ends).max())
     return Reliability(
         n=n,
         confidence=float(confidence.mean()),

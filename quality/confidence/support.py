@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Float64, Int, Int16, Int64
+from jaxtyping import Bool, Float, Float64, Int, Int16, Int64
 
 from quality.aggregation import Posterior, decide
 from quality.agreement import (
@@ -162,6 +162,7 @@ def support_by_shards(
     posterior: Posterior,
     belief: Any,
     *,
+    keep: Bool[np.ndarray, " workers"] | None = None,
     groups: Int[np.ndarray, " workers"] | None = None,
 ) -> Support:
     """Gather the :func:`task_support` of a table in shards, in two passes.
@@ -172,6 +173,8 @@ def support_by_shards(
         It works on the shards of the labels that make the consensus.
     posterior, belief
         The posterior of a shard is ``posterior(shard, belief)``.
+    keep
+        True for each worker whose votes count; by default all do.
     groups
         As for :func:`task_support`.
 
@@ -180,11 +183,10 @@ def support_by_shards(
     **Guarantees.** The result is the support of the whole table; `shared`, `alike` and `reliability` up to
     the rounding of sums in another order.
     """
-    wrong, n_labels, by_class, apart, *likeness = engine.add_up(
-        _errors, (posterior, belief, groups)
-    )
+    asked = posterior, belief, keep, groups
+    wrong, n_labels, by_class, apart, *likeness = engine.add_up(_errors, asked)
     rate, weights = error_rates(wrong, n_labels), vote_weights(*likeness)
-    found = engine.map(_support, (posterior, belief, groups, rate, weights))
+    found = engine.map(_support, (*asked, rate, weights))
     columns = (part.columns for part in found)
     label, model, odds, votes, n_votes = map(np.concatenate, zip(*columns, strict=True))
     common, most = np.sum([part.common for part in found], axis=0)
@@ -252,14 +254,20 @@ def _of_whole(_: LabelShard, posterior: Any) -> Any:
     return posterior
 
 
+def _kept(shard: LabelShard, keep: np.ndarray | None) -> LabelShard:
+    return shard if keep is None else shard.keep_workers(keep)
+
+
 def _merged(shard: LabelShard, groups: np.ndarray | None) -> LabelShard:
     return shard if groups is None else shard.merge_workers(groups)
 
 
-def _errors(shard: LabelShard, asked: tuple[Posterior, Any, np.ndarray | None]) -> Sums:
+def _errors(
+    shard: LabelShard, asked: tuple[Posterior, Any, np.ndarray | None, np.ndarray | None]
+) -> Sums:
     """Return each voter's expected wrong votes, her votes, and the sums that alpha is made of."""
-    posterior, belief, groups = asked
-    believed, merged = posterior(shard, belief), _merged(shard, groups)
+    posterior, belief, keep, groups = asked
+    believed, merged = posterior(shard, belief), _merged(_kept(shard, keep), groups)
     wrong = 1.0 - believed[merged.task, merged.label]
     n_labels = np.bincount(merged.worker, minlength=shard.n_workers)
     return (
@@ -276,12 +284,14 @@ def _codes(merged: LabelShard) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _support(
-    shard: LabelShard, asked: tuple[Posterior, Any, np.ndarray | None, np.ndarray, np.ndarray]
+    shard: LabelShard,
+    asked: tuple[Posterior, Any, np.ndarray | None, np.ndarray | None, np.ndarray, np.ndarray],
 ) -> ShardSupport:
     """Return the support of a shard's tasks."""
-    posterior, belief, groups, rate, weights = asked
-    merged = _merged(shard, groups)
+    posterior, belief, keep, groups, rate, weights = asked
     believed = posterior(shard, belief)
+    shard = _kept(shard, keep)
+    merged = _merged(shard, groups)
     label, _ = decide(believed)
     model = believed[np.arange(shard.n_tasks), label]
     weight = _weights(shard, groups)

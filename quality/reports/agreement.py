@@ -383,18 +383,24 @@ class CrowdSums:
 
 
 def crowd_sums(
-    engine: Engine, keep: Bool[np.ndarray, " workers"], posterior: Posterior, belief: Any
+    engine: Engine,
+    keep: Bool[np.ndarray, " workers"],
+    heard: Bool[np.ndarray, " workers"],
+    posterior: Posterior,
+    belief: Any,
 ) -> CrowdSums:
-    """Count the sums of the worker report, with a consensus of the workers kept.
+    """Count the sums of the worker report, with a consensus of the workers heard.
 
     Parameters
     ----------
     engine
         It works on the shards of all labels.
     keep
+        True for each worker kept, of whose labels `alpha_kept` is.
+    heard
         True for each worker whose labels make the consensus.
     posterior, belief
-        The consensus is the likeliest class of ``posterior(shard, belief)`` of the labels kept, for example
+        The consensus is the likeliest class of ``posterior(shard, belief)`` of these labels, for example
         :func:`~quality.aggregation.sharded_em.posterior_of_shard` and a fit.
 
     Notes
@@ -408,11 +414,12 @@ def crowd_sums(
     >>> from quality.aggregation.sharded_em import majority_of_shard
     >>> labels = encode(["ann", "bob", "cy", "ann"], [1, 1, 1, 2], list("xyxx"))
     >>> engine = LocalEngine(cut_labels(labels, [0, 1, 2]))
-    >>> found = crowd_sums(engine, np.ones(3, dtype=bool), majority_of_shard, None)
+    >>> everybody = np.ones(3, dtype=bool)
+    >>> found = crowd_sums(engine, everybody, everybody, majority_of_shard, None)
     >>> found.soft_penalty, found.agreement, found.only_class
     (array([0.5, 1. , 0.5]), array([1., 0., 1.]), array([ 0, -1, -1]))
     """
-    sums = engine.add_up(_about_workers, (keep, posterior, belief))
+    sums = engine.add_up(_about_workers, (keep, heard, posterior, belief))
     given, agreed, gold_n, gold_correct, shares, *pairs = sums
     return CrowdSums(
         given, agreed, gold_n, gold_correct, shares[:, 2].copy(), mean_share(shares),
@@ -420,11 +427,13 @@ def crowd_sums(
     )  # fmt: skip
 
 
-def _about_workers(shard: LabelShard, parameters: tuple[np.ndarray, Posterior, Any]) -> Sums:
+def _about_workers(
+    shard: LabelShard, parameters: tuple[np.ndarray, np.ndarray, Posterior, Any]
+) -> Sums:
     """Return what a shard adds to the sums of :func:`crowd_sums`."""
-    keep, posterior, belief = parameters
+    keep, heard, posterior, belief = parameters
     kept = shard.keep_workers(keep)
-    consensus, _ = decide(posterior(kept, belief))
+    consensus, _ = decide(posterior(shard.keep_workers(heard), belief))
     n_labels = np.diff(shard.task_start)
     truth = np.repeat(shard.gold, n_labels)
     cell = shard.worker.astype(np.int64) * shard.n_classes + shard.label

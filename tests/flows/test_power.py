@@ -90,6 +90,9 @@ def test_the_command_answers_in_a_sentence_and_in_json() -> None:
     assert "labels per task are needed on average; 90 % of the campaigns need" in shown.output
     beyond = CliRunner().invoke(app, [*SMALL, "--goal", "0.999"])
     assert "more than 5 labels per task are needed on average; 95 % need" in beyond.output
+    assert "more than 5 or more" not in beyond.output
+    least = CliRunner().invoke(app, [*SMALL, "--goal", "0.3"])
+    assert "\n1 label per task is needed on average; 90 %" in least.output
     answer = json.loads(CliRunner().invoke(app, [*SMALL, "--goal", "0.7", "--json"]).output)
     assert answer["goal"] == 0.7
     assert [row["labels"] for row in answer["rows"]] == [1, 2, 3, 4, 5]

@@ -144,7 +144,7 @@ def test_the_command_prints_what_the_script_prints_and_overwrites_nothing(tmp_pa
     assert both.exit_code == 2
     missing = CliRunner().invoke(app, ["simulate", "none.g", "--output", str(tmp_path / "x")])
     assert missing.exit_code == 2
-    assert "none.g" in missing.output
+    assert "none.g does not exist; mend the path" in missing.output
 
 
 def test_a_crowd_of_few_tasks_has_gold_and_one_of_too_many_classes_is_refused(

@@ -465,6 +465,15 @@ def test_numbers_too_large_for_their_squares_tell_neighbours_apart_as_others_do(
 
 
 @pytest.mark.refusal
+@pytest.mark.parametrize("kind", [np.float16, np.float32])
+def test_releases_of_short_floats_are_audited_as_their_doubles(kind, rng):
+    here, there = rng.normal(size=(2, 400, 2)).astype(kind)
+    here[0], there[:200, 0] = math.inf, 3.0
+    short = audit_releases(here, there, epsilon=1.0)
+    assert short == audit_releases(here.astype(float), there.astype(float), epsilon=1.0)
+
+
+@pytest.mark.refusal
 @pytest.mark.parametrize(
     ("first", "second"),
     [((4,), (4,)), ((4, 2), (4, 3)), ((4, 2), (6, 2)), ((1, 2), (1, 2)), ((0, 2), (0, 2))],
@@ -507,6 +516,13 @@ def test_what_is_missing_in_the_second_alone_tells_them_apart_the_other_way_roun
         assert audit_releases(np.tile(first, (8, 1)), np.tile(second, (8, 1)), epsilon=1.0).refutes(
             0.8
         )
+
+
+def test_a_value_of_one_of_them_alone_tells_them_apart_both_ways_round(rng):
+    """No threshold does: the value lies in the middle of the other's numbers."""
+    spread, middle = rng.normal(size=(400, 1)), np.zeros((400, 1))
+    for first, second in ((spread, middle), (middle, spread)):
+        assert audit_releases(first, second, epsilon=1.0).refutes(0.8)
 
 
 def test_a_number_that_never_changes_plays_no_part_in_the_direction(rng):

@@ -44,7 +44,10 @@ HEADER = ["measure", "of", "value", "low", "high", "n", "counted"]
 Row = list[str]
 
 
-@app.command(epilog="Example: `crowdassay agreement labels.csv --tasks tasks.csv --models gpt-4o`")
+@app.command(
+    epilog="Example: `crowdassay agreement labels.csv --tasks tasks.csv`, with --models gpt-4o where a "
+    "worker is a model of that name"
+)
 def agreement(
     context: typer.Context,
     labels: LabelsFile,

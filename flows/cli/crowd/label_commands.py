@@ -227,9 +227,7 @@ def worker_rows(
 
     refuse_more_workers(chosen, labels.n_workers)
     filtered, _ = filter_by(labels, chosen, seed=0, progress=progress)
-    consensus = any_consensus_of(
-        labels.keep_workers(filtered.keep), ConsensusSettings(), seed=0, progress=progress
-    )
+    consensus = any_consensus_of(labels, ConsensusSettings(), seed=0, progress=progress)
     found = worker_report(labels, filtered, consensus.posterior, progress=progress)
     counter(progress, "the rows", 1)(0)
     order = np.lexsort((np.arange(labels.n_workers), found.reputation, ~found.flagged))

@@ -373,7 +373,7 @@ def _worker_rows(
     rows = [
         [
             str(table.workers[w]), str(answers[w]), f"{labels[w] / max(answers[w], 1):.2f}",
-            f"{found.worker_sensitivity[w]:.3f}", f"{found.worker_false_rate[w]:.3f}", f"{skill[w]:.3f}",
+            f"{found.worker_sensitivity[w]:.3f}", f"{found.worker_false_rate[w]:.3f}", f"{skill[w]:z.3f}",
         ]
         for w in np.argsort(-skill, kind="stable")
     ]  # fmt: skip
@@ -399,16 +399,16 @@ def _sentences(
     from quality import set_alpha  # loads numba
 
     agreed = set_alpha(table)
-    interval = f"{agreed.lower:.2f} to {agreed.upper:.2f}"
+    interval = f"{agreed.lower:z.2f} to {agreed.upper:z.2f}"
     known = (
-        f"agreement beyond chance: alpha {agreed.value:.2f} "
+        f"agreement beyond chance: alpha {agreed.value:z.2f} "
         f"({interval if agreed.lower == agreed.lower else 'too few tasks for an interval'}), distance MASI"
     )
     if agreed.value != agreed.value:
         known = "agreement beyond chance is not known: all answers are the same, or no two are of a task"
     lines = [
-        f"{table.n_answers:,} answers, {len(table.label) / table.n_answers:.2f} labels each; consensus "
-        f"{found.chosen.sum() / table.n_tasks:.2f} labels a task",
+        f"{counted(table.n_answers, 'answer')}, {len(table.label) / table.n_answers:.2f} labels each; "
+        f"consensus {found.chosen.sum() / table.n_tasks:.2f} labels a task",
         known,
     ]
     word = next(

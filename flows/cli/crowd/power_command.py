@@ -76,8 +76,10 @@ def _answer(labels: int | None, low: int | None, high: int | None, most: int) ->
     """Return the answer as a sentence."""
     beyond = f"more than {most}"
     if labels is None:
-        return f"{beyond} labels per task are needed on average; 95 % need {low or beyond} or more"
+        least = beyond if low is None else f"{low} or more"
+        return f"{beyond} labels per task are needed on average; 95 % need {least}"
+    are = "label per task is" if labels == 1 else "labels per task are"
     return (
-        f"{labels} labels per task are needed on average; 90 % of the campaigns need {low or beyond} to "
+        f"{labels} {are} needed on average; 90 % of the campaigns need {low or beyond} to "
         f"{high or beyond}"
     )

@@ -204,7 +204,7 @@ def _item_rows(
     rows = [
         [
             str(found.items[i]), str(ranks.rank[i]), str(ranks.best[i]), str(ranks.worst[i]),
-            f"{found.score[i]:.3f}", f"{np.sqrt(found.covariance[i, i]):.3f}",
+            f"{found.score[i]:z.3f}", f"{np.sqrt(found.covariance[i, i]):.3f}",
             str(met[i]), str(won[i]),
         ]
         for i in np.argsort(ranks.rank)
@@ -220,8 +220,8 @@ def _worker_rows(table: Comparisons, found: CrowdBradleyTerry) -> tuple[list[str
     given = np.diff(table.worker_start)
     rows = [
         [
-            str(found.workers[k]), str(given[k]), f"{found.discrimination[k]:.2f}",
-            f"{found.position[k]:.2f}", f"{found.tie[k]:.2f}", f"{found.information[k]:.2f}",
+            str(found.workers[k]), str(given[k]), f"{found.discrimination[k]:z.2f}",
+            f"{found.position[k]:z.2f}", f"{found.tie[k]:z.2f}", f"{found.information[k]:.2f}",
         ]
         for k in np.argsort(-found.information, kind="stable")
     ]  # fmt: skip

@@ -61,9 +61,11 @@ def compare(
             show_rows("What changed", HEADER, rows, written, numbers=(), guard=guard)
         elif written is not None:
             write_table(dict.fromkeys(HEADER, ()), written)
+        have = "has" if found.n_turned == 1 else "have"
+        their = "its interval" if found.n_moved == 1 else "their intervals"
         print_line(
-            f"{found.n_turned:,} of {found.n_common:,} common tasks have another label; "
-            f"{found.n_moved:,} published shares moved by more than their intervals"
+            f"{found.n_turned:,} of {counted(found.n_common, 'common task')} {have} another label; "
+            f"{counted(found.n_moved, 'published share')} moved by more than {their}"
         )
 
 

@@ -91,7 +91,10 @@ def runs(
             [one.name, one.state, one.started.replace("T", " "), one.stages]
             for one in map(_run_facts, found)
         ]
-        print_rows(console(), "Runs", ["run", "state", "started", "whole stages"], rows)
+        if rows:
+            print_rows(console(), "Runs", ["run", "state", "started", "whole stages"], rows)
+        else:
+            print_line(f"{chosen.name} has no runs in {chosen.runs}")
         if failure is not None:
             print_line(f"the newest run failed at {failure['time']}: {failure['why']}")
         if any(one.can_resume for one in found):
@@ -194,7 +197,7 @@ def _ledger(state: Path) -> Iterator[Finding]:
         yield Finding("newest run", False, f"{of}failed at {failure['time']}: {failure['why']}")
     try:
         n_rows = existing_ledger(state).verify()
-        yield Finding("ledger", True, f"{n_rows:,} rows, each as it was written")
+        yield Finding("ledger", True, f"{counted(n_rows, 'row')}, each as it was written")
     except LedgerError as error:
         yield Finding("ledger", False, str(error))
 

@@ -18,6 +18,7 @@ from flows.cli.root import (
     Sep,
     Sheet,
     app,
+    counted,
     mistakes,
     named_path,
     one_table,
@@ -146,7 +147,7 @@ def _footer(last: CandidateVerdict, state: Path) -> str:
     from privacy.accounting import price_text  # the ledger's, for this command only
 
     return (
-        f"{last.candidates_left:,} candidates and {last.refutations_left:,} refutations left after call "
-        f"{last.calls:,}; {last.n_holdout:,} holdout examples, price epsilon "
+        f"{counted(last.candidates_left, 'candidate')} and {counted(last.refutations_left, 'refutation')} "
+        f"left after call {last.calls:,}; {counted(last.n_holdout, 'holdout example')}, price epsilon "
         f"{price_text(last.epsilon)}, paid once ({state})"
     )

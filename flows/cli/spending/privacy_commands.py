@@ -194,8 +194,8 @@ def verify(state: State, quiet: Quiet = False) -> None:
     with mistakes():
         n_rows = existing_ledger(state).verify()
         console().print(
-            f"{n_rows:,} rows, each as it was written. Note the number: it only grows, and a smaller "
-            "one later means that an older copy was put in the ledger's place",
+            f"{counted(n_rows, 'row')}, each as it was written. Note the number: it only grows, and a "
+            "smaller one later means that an older copy was put in the ledger's place",
             soft_wrap=True,
         )
 

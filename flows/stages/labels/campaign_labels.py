@@ -46,8 +46,13 @@ class WorkerLabels(Protocol):
     ) -> Scarce:
         """Find the kept members' labels of tasks that without all members would have fewer than `least`."""
 
-    def judge(self, filtered: Filtered | FilteredDishonest, groups: Groups) -> Judged:
-        """Put together what labels, filter, consensus and gold say about each worker."""
+    def judge(
+        self,
+        filtered: Filtered | FilteredDishonest,
+        heard: Bool[np.ndarray, " workers"],
+        groups: Groups,
+    ) -> Judged:
+        """Put together what labels, filter, gold and the consensus of those heard say about each worker."""
 
     def whole(self) -> CrowdLabels | None:
         """Return the whole label table; None if it has more labels than the settings allow, or sets alone."""
@@ -56,11 +61,24 @@ class WorkerLabels(Protocol):
 class CampaignLabels(WorkerLabels, Protocol):
     """The questions of stages about a campaign's labels."""
 
-    def aggregate(self, keep: Bool[np.ndarray, " workers"], groups: Groups) -> Aggregated:
-        """Find one label per task from the labels of the workers kept, one vote for each group."""
+    def aggregate(
+        self,
+        keep: Bool[np.ndarray, " workers"],
+        heard: Bool[np.ndarray, " workers"],
+        groups: Groups,
+    ) -> Aggregated:
+        """Find one label per task from the labels of the workers heard, one vote for each group.
 
-    def unfiltered(self, groups: Groups) -> dict[str, Int[np.ndarray, " tasks"]]:
-        """Return consensus labels from all workers: by the settings' aggregator, and by majority vote."""
+        Votes beside it, and what the labels say of each task, are those of the workers kept.
+        """
+
+    def consensus_of(
+        self, workers: Bool[np.ndarray, " workers"], groups: Groups
+    ) -> Int[np.ndarray, " tasks"]:
+        """Return consensus labels from these workers alone, by the settings' aggregator."""
+
+    def vote_of_all(self) -> Int[np.ndarray, " tasks"]:
+        """Return the majority vote of all workers."""
 
     def few_at_hand(self, keep: Bool[np.ndarray, " workers"]) -> FewAtHand:
         """Return the kept workers' labels of some tasks, for a plan that chooses among these."""

@@ -100,11 +100,17 @@ class SetLabels:
         answers = answers_of(self.crowd)
         return scarce_rows(answers.worker, answers.task_start, keep, members, least)
 
-    def judge(self, filtered: Filtered | FilteredDishonest, groups: Groups) -> Judged:
-        """Put together what answers, filter, consensus and gold say about each worker."""
+    def judge(
+        self,
+        filtered: Filtered | FilteredDishonest,
+        heard: Bool[np.ndarray, " workers"],
+        groups: Groups,
+    ) -> Judged:
+        """Put together what answers, filter, gold and the consensus of those heard say about each worker."""
         answers, run = answers_of(self.crowd), self.run
         kept = answers.keep_workers(filtered.keep)
-        holds = set_consensus(run, self.crowd, kept, groups).table()[questions_of(answers)]
+        consensus = set_consensus(run, self.crowd, answers.keep_workers(heard), groups)
+        holds = consensus.table()[questions_of(answers)]
         report = worker_report(
             yes_no_labels(answers), filtered, np.stack([1 - holds, holds], axis=1), gold=self._gold(),
             progress=run.progress,

@@ -7,6 +7,7 @@ on from there. Hard and balanced penalties come from the conflict graph that the
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -77,7 +78,7 @@ from quality.reports import DECIMALS, CrowdSums, crowd_sums, report_of
 
 __all__ = ["ShardedLabels", "refuse_whole_filter"]
 
-KEPT_FITS, UNFILTERED_FITS = "kept_fits", "unfiltered_fits"  # folders: a file for each fit
+JUDGING_FITS, OTHER_FITS = "judging_fits", "other_fits"  # folders: a file for each fit
 FITS: dict[str, Callable[..., EMFit]] = {
     "dawid_skene": dawid_skene_by_shards,
     "hierarchical_dawid_skene": hierarchical_by_shards,
@@ -170,53 +171,73 @@ class ShardedLabels:
         )
         return np.concatenate(worker), np.concatenate(task), np.concatenate(n_left)
 
-    def judge(self, filtered: Filtered | FilteredDishonest, groups: Groups) -> Judged:
-        """Put together what labels, filter, consensus and gold say about each worker."""
+    def judge(
+        self,
+        filtered: Filtered | FilteredDishonest,
+        heard: Bool[np.ndarray, " workers"],
+        groups: Groups,
+    ) -> Judged:
+        """Put together what labels, filter, gold and the consensus of those heard say about each worker."""
         keep, start = filtered.keep, start_of(self.run, self.crowd.labels)
-        rule = self._rule(self.engine.keep_workers(keep), groups, _fits_of(keep), start)
+        folder = f"{JUDGING_FITS}/{_digest(heard)}"
+        rule = self._rule(self.engine.keep_workers(heard), groups, folder, start)
         self.run.waits_for("what each worker did, over shards")
-        sums = crowd_sums(self.engine, keep, rule.posterior, rule.parameters)
+        sums = crowd_sums(self.engine, keep, heard, rule.posterior, rule.parameters)
         shared = self._shared_loads(sums)
         report, removed = self._report(filtered, sums, shared), int(sums.n_labels[~keep].sum())
         left_out, kept = () if shared else tuple(SHARED), self._kept(keep)
         intervals = () if kept is not None else self._alphas(keep, removed)
         return Judged(report, sums.alpha, sums.alpha_kept, removed, kept, left_out, intervals)
 
-    def aggregate(self, keep: Bool[np.ndarray, " workers"], groups: Groups) -> Aggregated:
-        """Find one label per task from the labels of the workers kept, one vote for each group."""
-        kept, labels = self.engine.keep_workers(keep), self.crowd.labels
+    def aggregate(
+        self,
+        keep: Bool[np.ndarray, " workers"],
+        heard: Bool[np.ndarray, " workers"],
+        groups: Groups,
+    ) -> Aggregated:
+        """Find one label per task from the labels of the workers heard, one vote for each group."""
+        engine, labels = self.engine.keep_workers(heard), self.crowd.labels
         start = start_of(self.run, labels)
-        rule = self._rule(kept, groups, _fits_of(keep), start)
+        rule = self._rule(engine, groups, self._fits_of(heard), start)
         self.run.waits_for("the consensus, over shards")
-        posterior = rule.over(kept)
-        result, fitted = self._result(rule, kept, posterior, groups)
+        posterior = rule.over(engine)
+        result, fitted = self._result(rule, engine, posterior, groups)
         self.run.waits_for("the table of tasks")
         tasks = self._tasks(keep, posterior)
         self.run.waits_for("what speaks for each label, over shards")
         names, _ = self.crowd.labelled_groups()
         task_groups = partial(group_of_shard, self.shards)
+        whole = kept = self._kept(heard)
+        if whole is not None and (heard != keep).any():
+            kept = whole.keep_workers(keep)
         next_start, go_on = None, self.run.settings.consensus.go_on
         if go_on and rule.fit is not None and isinstance(fitted, Fit):
-            labelled = of_voters(rule.fit.counts.sum(axis=(1, 2)) > 0, groups) & keep
+            labelled = of_voters(rule.fit.counts.sum(axis=(1, 2)) > 0, groups) & heard
             next_start = start_from(labels, fitted, labelled=labelled)
         return Aggregated(
             result,
             fitted,
             tasks,
-            support_by_shards(kept, rule.posterior, rule.parameters, groups=groups),
-            self._kept(keep),
+            support_by_shards(engine, rule.posterior, rule.parameters, keep=keep, groups=groups),
+            kept,
+            whole,
             start,
             None,  # to begin anew on shards would cost what going on saves
             next_start,
-            class_sums(kept, task_groups, names.size, rule.posterior, rule.parameters),
-            self._ungrouped(kept, groups),
+            class_sums(engine, task_groups, names.size, rule.posterior, rule.parameters),
+            self._ungrouped(engine, groups),
         )
 
-    def unfiltered(self, groups: Groups) -> dict[str, Int[np.ndarray, " tasks"]]:
-        """Return consensus labels from all workers: by the settings' aggregator, and by majority vote."""
-        of_all = self._rule(self.engine, groups, UNFILTERED_FITS)
-        rules = {"unfiltered": of_all, "majority_vote": MAJORITY}
-        return {name: decide(rule.over(self.engine))[0] for name, rule in rules.items()}
+    def consensus_of(
+        self, workers: Bool[np.ndarray, " workers"], groups: Groups
+    ) -> Int[np.ndarray, " tasks"]:
+        """Return consensus labels from these workers alone, by the settings' aggregator."""
+        engine = self.engine.keep_workers(workers)
+        return decide(self._rule(engine, groups, self._fits_of(workers)).over(engine))[0]
+
+    def vote_of_all(self) -> Int[np.ndarray, " tasks"]:
+        """Return the majority vote of all workers."""
+        return decide(MAJORITY.over(self.engine))[0]
 
     def whole(self) -> CrowdLabels | None:
         """Return the whole table of labels, or None if there are more than the settings allow."""
@@ -254,6 +275,11 @@ class ShardedLabels:
         if groups is None:
             return None
         return decide(self._rule(engine, None, None).over(engine))[0]
+
+    def _fits_of(self, workers: Bool[np.ndarray, " workers"]) -> str:
+        """Return the folder of the fits to these workers' labels: those that judged them, if they did."""
+        judged = f"{JUDGING_FITS}/{_digest(workers)}"
+        return judged if (self.run.folder / judged).is_dir() else f"{OTHER_FITS}/{_digest(workers)}"
 
     def _rule(
         self, engine: Engine, groups: Groups, name: str | None, start: EMStart | None = None
@@ -397,13 +423,9 @@ class ShardedLabels:
         return replace(part, **whole, hardest=hardest, tasks=labels.tasks)
 
 
-def _fits_of(keep: Bool[np.ndarray, " workers"]) -> str:
-    """Return the folder of the fits to these workers' labels.
-
-    The consensus may leave out models that are judged, so the number of workers distinguishes the two
-    tables.
-    """
-    return f"{KEPT_FITS}/{np.count_nonzero(keep)}"
+def _digest(workers: Bool[np.ndarray, " workers"]) -> str:
+    """Return a name for these workers, which names the folder of the fits to their labels."""
+    return hashlib.sha256(np.packbits(workers).data).hexdigest()[:16]
 
 
 def _result_of(

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from jaxtyping import Bool, Int
@@ -15,6 +15,7 @@ from flows.aggregators import any_consensus_of
 from flows.run import Crowd, Run, start_of
 from flows.settings import FilterSettings, SettingsError
 from flows.stages.label_plan import FewAtHand
+from flows.tables import coded_texts, list_array
 from quality import (
     Alpha,
     Auto,
@@ -43,6 +44,7 @@ from quality import (
 )
 from quality.aggregation import Fit
 from quality.choice import NamedAuto
+from quality.labels import NamedPosterior
 from quality.many_classes import majority_of_named, needs_names
 
 if TYPE_CHECKING:
@@ -94,7 +96,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Aggregated:
-    """One label per task from the workers kept, and what comes with it.
+    """One label per task, and what comes with it.
 
     Parameters
     ----------
@@ -105,8 +107,9 @@ class Aggregated:
         What the kept labels and the consensus say about each task.
     support
         What speaks for each task's label.
-    kept
-        The labels of the workers kept, or None if the whole table is too large.
+    kept, heard
+        The labels of the workers kept, and those that the consensus is made of: the same, or with the labels
+        of workers removed. None if the whole table is too large.
     start, anew
         Where EM started if it went on from an earlier run; and the consensus begun anew beside it.
     next_start
@@ -124,6 +127,7 @@ class Aggregated:
     tasks: TaskReport
     support: Support
     kept: CrowdLabels | None
+    heard: CrowdLabels | None
     start: EMStart | None
     anew: AnyConsensus | None
     next_start: EMStart | None
@@ -135,6 +139,36 @@ class Aggregated:
     def of_labels(self) -> Int[np.ndarray, " tasks"]:
         """The consensus of the crowd's labels, whatever has joined it."""
         return self.consensus.label if self.alone is None else self.alone
+
+    def posterior_columns(self, rows: slice) -> dict[str, Any]:
+        """Return some tasks' posterior: of all classes, or of those that each was given, and their names."""
+        posterior = self.consensus.posterior
+        if not isinstance(posterior, NamedPosterior):
+            return {"posterior": posterior[rows]}
+        named = posterior.named
+        start = named.start[rows.start : rows.stop + 1]
+        entries, start = slice(start[0], start[-1]), start - start[0]
+        return {
+            "named": list_array(start, coded_texts(self.tasks.classes, named.code[entries])),
+            "posterior": list_array(start, posterior.p[entries]),
+        }
+
+    def count_columns(self, order: np.ndarray) -> dict[str, Any]:
+        """Return how many kept workers named each class: of all, or of those that the task was given."""
+        if self.tasks.counts is not None:
+            return {"counts": self.tasks.counts[order]}
+        if self.kept is None or not isinstance(self.consensus.posterior, NamedPosterior):
+            raise AssertionError("counts are left out of named classes alone, in memory")
+        named = self.consensus.posterior.named
+        given = named.find(self.kept.task, self.kept.label)
+        count = np.bincount(given[given >= 0], minlength=len(named.code)).astype(np.int32)
+        size = np.diff(named.start)[order]
+        start = np.concatenate([[0], np.cumsum(size)])
+        entry = np.repeat(named.start[:-1][order] - start[:-1], size) + np.arange(start[-1])
+        return {
+            "named": list_array(start, coded_texts(self.tasks.classes, named.code[entry])),
+            "counts": list_array(start, count[entry]),
+        }
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,12 +199,17 @@ class WholeLabels:
         labels = self.crowd.labels
         return scarce_rows(labels.worker, labels.task_start, keep, members, least)
 
-    def judge(self, filtered: Filtered | FilteredDishonest, groups: Groups) -> Judged:
-        """Put together what labels, filter, consensus and gold say about each worker."""
+    def judge(
+        self,
+        filtered: Filtered | FilteredDishonest,
+        heard: Bool[np.ndarray, " workers"],
+        groups: Groups,
+    ) -> Judged:
+        """Put together what labels, filter, gold and the consensus of those heard say about each worker."""
         labels, progress = self.crowd.labels, self.run.progress
-        kept = labels.keep_workers(filtered.keep)
-        start = None if needs_names(kept) else start_of(self.run, kept)
-        consensus = self._consensus(kept, groups, start=start, progress=progress)
+        believed, kept = labels.keep_workers(heard), labels.keep_workers(filtered.keep)
+        start = None if needs_names(believed) else start_of(self.run, believed)
+        consensus = self._consensus(believed, groups, start=start, progress=progress)
         self.run.waits_for("the report on each worker")
         report = worker_report(
             labels, filtered, consensus.posterior, gold=self.crowd.gold_code(),
@@ -180,40 +219,50 @@ class WholeLabels:
         alpha, removed = self._alpha(labels), labels.n_labels - kept.n_labels
         return Judged(report, alpha, self._alpha(kept) if removed else alpha, removed, kept)
 
-    def aggregate(self, keep: Bool[np.ndarray, " workers"], groups: Groups) -> Aggregated:
-        """Find one label per task from the labels of the workers kept, one vote for each group."""
-        kept = self.crowd.labels.keep_workers(keep)
-        start = None if needs_names(kept) else start_of(self.run, kept)
-        consensus = self._consensus(kept, groups, start=start, progress=self.run.progress)
+    def aggregate(
+        self,
+        keep: Bool[np.ndarray, " workers"],
+        heard: Bool[np.ndarray, " workers"],
+        groups: Groups,
+    ) -> Aggregated:
+        """Find one label per task from the labels of the workers heard, one vote for each group."""
+        labels = kept = self.crowd.labels.keep_workers(heard)
+        if (heard != keep).any():
+            kept = labels.keep_workers(keep)
+        start = None if needs_names(labels) else start_of(self.run, labels)
+        consensus = self._consensus(labels, groups, start=start, progress=self.run.progress)
         self.run.waits_for("what speaks for each label")
         fitted: AnyConsensus = consensus
         if isinstance(consensus, Auto | NamedAuto):
             fitted = consensus.result
         next_start = None
         if self.run.settings.consensus.go_on and isinstance(fitted, Fit):
-            next_start = start_from(kept, fitted)
+            next_start = start_from(labels, fitted)
         return Aggregated(
             consensus,
             fitted,
             task_report(kept, consensus.posterior),
             task_support(kept, consensus.posterior, groups=groups),
             kept,
+            labels,
             start,
-            None if start is None else self._consensus(kept, groups),
+            None if start is None else self._consensus(labels, groups),
             next_start,
-            ungrouped=None if groups is None else self._consensus(kept, None).label,
+            ungrouped=None if groups is None else self._consensus(labels, None).label,
         )
 
-    def unfiltered(self, groups: Groups) -> dict[str, Int[np.ndarray, " tasks"]]:
-        """Return consensus labels from all workers: by the settings' aggregator, and by majority vote."""
+    def consensus_of(
+        self, workers: Bool[np.ndarray, " workers"], groups: Groups
+    ) -> Int[np.ndarray, " tasks"]:
+        """Return consensus labels from these workers alone, by the settings' aggregator."""
+        return self._consensus(self.crowd.labels.keep_workers(workers), groups).label
+
+    def vote_of_all(self) -> Int[np.ndarray, " tasks"]:
+        """Return the majority vote of all workers."""
         labels = self.crowd.labels
-        many = needs_names(labels)
-        vote: AnyConsensus = majority_of_named(labels) if many else majority_vote(labels)
-        found = {
-            "unfiltered": self._consensus(labels, groups),
-            "majority_vote": vote,
-        }
-        return {name: consensus.label for name, consensus in found.items()}
+        if needs_names(labels):
+            return majority_of_named(labels).label
+        return majority_vote(labels).label
 
     def whole(self) -> CrowdLabels:
         """Return the whole table of labels."""

@@ -127,15 +127,15 @@ def join_voices(
     if isinstance(found.consensus, NamedConsensus | NamedAuto):
         return found, {"why_not": "there are too many classes for a classifier to learn them"}
     why = why_unlearned(run.settings, crowd) if has_features else None
-    kept = found.kept
-    if kept is None or whole is None:
+    kept, labels = found.kept, found.heard
+    if kept is None or labels is None or whole is None:
         return found, {"why_not": why or "there are more labels than engine.whole_labels"}
     if why is not None and not models.size:
         return found, {"why_not": why}
     own = crowd.label_features() if has_features and why is None else None
     answers = answers_as_features(whole, models)
     features = answers if own is None else np.column_stack([own, answers])
-    heard, voice = _heard(run, crowd, found.consensus, kept.merge_workers(groups), features)
+    heard, voice = _heard(run, crowd, found.consensus, labels.merge_workers(groups), features)
     facts = _facts(crowd, found, heard, voice) | {
         "n_models": int(models.size),
         "features": own is not None,
@@ -239,12 +239,12 @@ class Voice(NamedTuple):
 
 
 def _heard(
-    run: Run, crowd: Crowd, consensus: Consensus, kept: CrowdLabels, features: np.ndarray
+    run: Run, crowd: Crowd, consensus: Consensus, labels: CrowdLabels, features: np.ndarray
 ) -> tuple[JoinedVoice, Voice]:
     """Return the consensus with the voice of the last round, and the probabilities of that voice."""
     chosen = run.settings.believed
     gold = crowd.gold_code() if chosen.use_gold else None
-    return _rounds(consensus, kept, features, chosen, seed=run.settings.seed, gold=gold)
+    return _rounds(consensus, labels, features, chosen, seed=run.settings.seed, gold=gold)
 
 
 def hear_models(

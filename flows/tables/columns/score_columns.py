@@ -167,8 +167,9 @@ def _refuse_other_examples(file: str, found: Sequence[_Rows]) -> None:
             if not lacking.size:
                 lacking, lacks, has = np.setdiff1d(one.examples(split), wanted), first, one
             raise TableError(
-                f"{file}: candidate {lacks.name!r} lacks {lacking.size:,} {split} examples that candidate "
-                f"{has.name!r} has, such as {str(lacking[0])!r}; score every candidate on all examples"
+                f"{file}: candidate {lacks.name!r} lacks {lacking.size:,} {split} "
+                f"example{'s' * (lacking.size != 1)} that candidate {has.name!r} has, such as "
+                f"{str(lacking[0])!r}; score every candidate on all examples"
             )
 
 

@@ -7,6 +7,7 @@ import csv
 import json
 import os
 import platform
+import re
 import shlex
 import shutil
 import sqlite3
@@ -554,6 +555,26 @@ def test_a_crowd_of_any_size_and_strategies_can_be_simulated(tmp_path: Path) -> 
     ]  # fmt: skip
     assert len((tmp_path / "gold.csv").read_text(encoding="utf-8").splitlines()) == 13
     assert 'labels = "labels.csv"' in (tmp_path / "settings.toml").read_text(encoding="utf-8")
+    smallest = ("--tasks", "1", "--workers", "1", "--labels-per-task", "1")
+    told = invoke("simulate", "--output", str(tmp_path / "one"), *smallest)
+    assert told.stdout == f"1 label written to {tmp_path / 'one'}\n"
+
+
+def test_the_examples_of_simulate_work_as_they_are_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One named a script that nobody has."""
+    monkeypatch.chdir(tmp_path)
+    shown = " ".join(
+        CliRunner(env={"COLUMNS": "400"}).invoke(app, ["simulate", "--help"]).stdout.split()
+    )
+    examples = re.findall(
+        r"crowdassay (simulate [^,│]*?--output \w+)", shown.partition("Example: ")[2]
+    )
+    assert len(examples) == 2
+    for place, words in enumerate(examples):
+        told = invoke(*words.replace("--output crowd", f"--output crowd{place}").split())
+        assert (told.exit_code, "labels written to" in told.stdout) == (0, True)
 
 
 def test_a_crowd_that_grades_can_be_simulated_and_its_settings_say_so(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -200,3 +201,46 @@ def batch(folder: Path, answers: list[Any]) -> Path:
     own = {"HITId": ["h1", "h2"], "WorkerId": ["w1", "w1"], "AssignmentStatus": ["Approved"] * 2}
     pq.write_table(pa.table({**own, "Answer.q": answers}), path)
     return path
+
+
+def test_a_multi_select_of_mturk_is_a_list_in_a_cell(tmp_path: Path) -> None:
+    """Its JSON was one label, brackets and all."""
+    path = tmp_path / "batch.csv"
+    cells = ['["art","law"]', '["art"]', "[]", "plain", "[torn"]
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["HITId", "WorkerId", "AssignmentStatus", "Answer.topic.labels"])
+        rows.writerows(["h1", f"w{k}", "Approved", cell] for k, cell in enumerate(cells))
+    alone = import_labels(path, "mturk", question="topic")
+    assert alone.label == ("art", "plain", "[torn")
+    assert alone.dropped == {Dropped.skipped: 1, Dropped.several: 1}
+    found = import_labels(path, "mturk", several=Several(nothing="none"))
+    assert found.label == ("art|law", "art", "none", "plain", "[torn")
+
+
+@pytest.mark.parametrize(("form", "split"), [("mturk", "|"), ("table", "|"), ("table", ", ")])
+def test_a_cell_that_holds_several_labels_is_read_as_them(
+    tmp_path: Path, form: str, split: str
+) -> None:
+    """The refusal said to name another --split, by which a cell became one class."""
+    path = tmp_path / "export.csv"
+    names = {
+        "mturk": ["HITId", "WorkerId", "AssignmentStatus", "Answer.topic"],
+        "table": ["task", "worker", "state", "label"],
+    }[form]
+    cells = [f"art{split}law", "art", "", f"law{split} law{split}"]
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(names)
+        rows.writerows(["h1", f"w{k}", "Approved", cell] for k, cell in enumerate(cells))
+    found = import_labels(path, form, several=Several(split))
+    assert found.label == (f"art{split}law", "art", "law")
+    assert found.dropped == {Dropped.skipped: 1}
+
+
+def test_a_pipe_is_refused_as_one(tmp_path: Path) -> None:
+    """It was said not to exist."""
+    os.mkfifo(tmp_path / "pipe")
+    for form in ("mturk", "label-studio"):
+        with pytest.raises(TableError, match="pipe is a pipe or a device, .*; save what comes"):
+            import_labels(tmp_path / "pipe", form)

@@ -383,10 +383,51 @@ def test_consensus_verdict_sees_what_speaks_against_it(tmp_path: Path) -> None:
             {"gold": gold | {"majority_vote": 0.7}, "models_alone": False, "confidence": sure},
             "the model is surer than that",
         ),
+        ({"gold": gold | {"vote_wins": False}}, "the model is surer than that"),
+        ({"gold": gold | {"vote_wins": True}}, "majority vote does better."),
         ({"converged": False}, "The aggregator stopped before it converged."),
     ):
         edit(folder / "consensus.json", **change)
         assert words in Page(render_report(folder)).text
+
+
+def test_few_gold_tasks_do_not_hide_that_nothing_shows_knowledge(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path)
+    facts = json.loads((folder / "consensus.json").read_text("utf-8"))
+    gold = facts["gold"] | {"n": 3, "accuracy": 1.0, "low": 0.44, "high": 1.0}
+    sure = facts["confidence"] | {"before": None, "after": None, "compared": None}
+    few = "Hardly: right on 100.0% of only 3 gold tasks, and"
+    for change, words in (
+        ({"gold": gold, "by_chance": True}, f"{few} nothing else shows that anybody knew."),
+        ({"gold": None}, "Not at all: nothing shows that anybody knew. 50 to 100 gold tasks"),
+        ({"gold_used": 30}, "nothing shows that anybody knew. Gold kept for checking would tell."),
+        (
+            {"gold": gold, "gold_used": 0, "by_chance": False, "confidence": sure | {"hardly_known": True}},
+            f"{few} votes are little more alike than by chance",
+        ),
+    ):  # fmt: skip
+        edit(folder / "consensus.json", **{"confidence": sure, **change})
+        assert words in Page(render_report(folder)).text
+
+
+def test_errors_that_nobody_could_share_are_not_said_to_correlate(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path)
+    words = "two workers’ errors on one task correlate by about"
+    assert words in render_report(folder)
+    edit(folder / "quality.json", alpha=None)  # no task has two labels
+    assert words not in render_report(folder)
+
+
+def test_a_crowd_that_agrees_and_errs_is_not_called_sound(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path)
+    edit(folder / "quality.json", alpha=0.85)
+    assert "Yes. Workers agree well enough for firm conclusions." in render_report(folder)
+    sure = json.loads((folder / "consensus.json").read_text("utf-8"))["confidence"]
+    sure["before"]["confidence"] = 0.986
+    edit(folder / "consensus.json", confidence=sure)
+    page = render_report(folder)
+    assert "Workers agree, but gold shows more errors than that lets expect." in page
+    assert "firm conclusions." not in page.split("customary floors")[0]
 
 
 def test_a_refused_confidence_leaves_no_figure(tmp_path: Path) -> None:

@@ -14,10 +14,13 @@ import pytest
 from flows.aggregators import consensus_of
 from flows.pipeline import run_pipeline
 from flows.settings.settings import load_settings
-from flows.stages.consensus import _compared, consensus_verdict
+from flows.stages.consensus import consensus_verdict
+from flows.stages.label_sets import compared_with_gold, vote_wins
 from flows.stages.workers import agrees_by_chance
 from quality import CrowdLabels
 from tests.flows.campaign import write_small_campaign
+
+ALIKE = 'if gold is like the other tasks (input.gold_sampling is "chosen")'
 
 
 def test_gold_that_was_used_cannot_check(tmp_path: Path) -> None:
@@ -140,7 +143,7 @@ def test_the_verdict_compares_the_model_with_gold(
     model: float, low: float, high: float, words: str
 ) -> None:
     before = {"n": 300, "confidence": model, "right": 0.83, "low": low, "high": high}
-    compared = _compared(before)
+    compared = compared_with_gold(before)
     assert compared == f"the model says {model:.1%}, gold says 83.0%: {words}"
     found = {
         "gold": None,
@@ -150,6 +153,26 @@ def test_the_verdict_compares_the_model_with_gold(
         "confidence": {"n_gold": 300, "compared": compared},
     }
     assert consensus_verdict(found).endswith(compared)
+    gold = dict.fromkeys(("accuracy", "low", "high", "unfiltered", "majority_vote"), 0.83)
+    for chosen, end in ((False, compared), (True, f"{compared}, {ALIKE}")):
+        sampled = found | {"gold": gold | {"n": 300, "chosen": chosen}}
+        assert consensus_verdict(sampled).endswith(end)
+
+
+@pytest.mark.parametrize("sampling", ["", 'gold_sampling = "random"\n'])
+def test_gold_that_is_not_declared_a_sample_is_said_to_be_taken_for_one(
+    sampling: str, tmp_path: Path
+) -> None:
+    settings = write_small_campaign(tmp_path)
+    text = settings.read_text("utf-8").split("[privacy]")[0]
+    settings.write_text(text.replace("[input]\n", f"[input]\n{sampling}"), "utf-8")
+    result = run_pipeline(load_settings(settings))
+    facts = json.loads((result.folder / "consensus.json").read_text("utf-8"))
+    assert facts["gold"]["chosen"] is not bool(sampling)
+    page = (result.folder / "report.html").read_text("utf-8")
+    for said in (ALIKE in consensus_verdict(facts), "Gold is not declared a random sample" in page):
+        assert said is not bool(sampling)
+    assert ("gold tasks show it, taken for a random sample" in page) is not bool(sampling)
 
 
 def test_a_consensus_of_the_same_inputs_is_fitted_once(
@@ -192,3 +215,16 @@ def test_a_crowd_that_hardly_knows_is_told_so_in_a_sentence(tmp_path: Path) -> N
     page = (folder / "report.html").read_text("utf-8")
     assert "votes are little more alike than by chance" in page
     assert "crowd is taken for one like the public ones" not in page
+
+
+def test_majority_vote_does_better_where_gold_shows_it() -> None:
+    """One task more of three is chance, six of six are not; tasks that both get right do not count."""
+    right = np.repeat([True, False, False], [40, 6, 4])
+    for n_vote, wins in ((6, True), (1, False), (0, False)):
+        by_vote = right.copy()
+        by_vote[40 : 40 + n_vote] = True
+        assert vote_wins(right, by_vote) is wins
+        assert not vote_wins(by_vote, right)
+    by_vote = right.copy()
+    by_vote[[0, 40, 41]] = [False, True, True]  # two for one
+    assert not vote_wins(right, by_vote)

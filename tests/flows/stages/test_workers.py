@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows.pipeline import run_pipeline
+from flows.pipeline import RunResult, run_pipeline
 from flows.settings import SettingsError
 from flows.settings.settings import load_settings
 from flows.stages.reading import names_of_models
@@ -228,3 +228,86 @@ def test_a_group_is_removed_but_for_whom_a_task_needs(
     line = next(one.line for one in result.stages if one.stage == "judge_workers")
     assert f"0 of 24 workers removed by soft penalty (0 workers) and {len(gone)} in groups" in line
     assert f"without the {len(gone)} removed" in result.verdicts["crowd"]
+
+
+def liars(tmp_path: Path, more: str, *, gold: int = 100) -> RunResult:
+    """A run on a crowd in which a quarter is always wrong, of two classes, with gold."""
+    rng = np.random.default_rng(4)
+    rows = regular_assignment(n_tasks=300, n_workers=20, labels_per_task=5, rng=rng)
+    truth = rng.integers(2, size=300)
+    crowd = simulate_crowd(rows, truth, n_classes=2, adversaries={"malicious": 5}, rng=rng)
+    names = {"worker": [f"w{code:02d}" for code in crowd.worker.tolist()]}
+    names["task"] = [f"t{code:03d}" for code in crowd.task.tolist()]
+    names["label"] = ["ab"[code] for code in crowd.label.tolist()]
+    pq.write_table(pa.table(names), tmp_path / "labels.parquet")
+    known = {"task": [f"t{code:03d}" for code in range(gold)]}
+    known["label"] = ["ab"[code] for code in truth[:gold].tolist()]
+    pq.write_table(pa.table(known), tmp_path / "gold.parquet")
+    (tmp_path / "settings.toml").write_text(
+        'name = "liars"\n[input]\nlabels = "labels.parquet"\ngold = "gold.parquet"\n' + more
+    )
+    return run_pipeline(load_settings(tmp_path / "settings.toml"))
+
+
+@pytest.mark.parametrize("engine", ["", SHARDS, SHARDS + "whole_labels = 10\n"])
+def test_the_pool_weighs_labels_of_the_removed(tmp_path: Path, engine: str) -> None:
+    result = liars(tmp_path, engine)
+    quality, gold = (
+        result.run.read_json("quality.json"),
+        result.run.read_json("consensus.json")["gold"],
+    )
+    assert quality["n_removed"] >= 3
+    assert quality["labels_weighed"] == quality["labels_removed"] > 0
+    lines = {one.stage: one.line for one in result.stages}
+    removed = f"the consensus weighs their {quality['labels_removed']:,} labels"
+    assert removed in lines["judge_workers"]
+    # a liar of two classes tells the truth to whoever knows her
+    assert gold["accuracy"] == gold["unfiltered"] > gold["without_removed"] + 0.03
+    without = f"without those removed {gold['without_removed']:.1%}"
+    assert without in result.verdicts["consensus"]
+    # what is said of tasks, and whom to ask, is of the workers kept
+    assert sum(row["n_labels"] for row in result.consensus.arrow.to_pylist()) == (
+        1500 - quality["labels_removed"]
+    )
+    asked = result.run.read_table("label_plan.parquet").column("worker").to_pylist()
+    assert not set(asked) & set(quality["removed"])
+
+
+@pytest.mark.parametrize(
+    ("chosen", "weighs"),
+    [
+        ('removed = "drop"', False),
+        ('aggregator = "dawid_skene"', False),
+        ('aggregator = "dawid_skene"\nremoved = "weigh"', True),
+        ("use_gold = true", False),
+    ],
+)
+def test_labels_of_the_removed_are_weighed_where_the_settings_say_so(
+    tmp_path: Path, chosen: str, weighs: bool
+) -> None:
+    result = liars(tmp_path, f"[consensus]\n{chosen}\n")
+    quality = result.run.read_json("quality.json")
+    assert quality["labels_weighed"] == (quality["labels_removed"] if weighs else 0)
+    gold = result.run.read_json("consensus.json")["gold"]
+    if gold is None:
+        return
+    assert (gold["without_removed"] is None) is not weighs
+    line = next(one.line for one in result.stages if one.stage == "judge_workers")
+    assert ("the consensus weighs" in line, ", with " in line) == (weighs, not weighs)
+
+
+def test_members_of_a_group_to_be_removed_have_no_say_though_others_removed_do(
+    tmp_path: Path,
+) -> None:
+    crowd = crowd_with_copies()
+    pq.write_table(pa.table(crowd), tmp_path / "labels.parquet")
+    (tmp_path / "settings.toml").write_text(
+        'name = "copies"\n[input]\nlabels = "labels.parquet"\n[filter]\nn_workers = 2\n'
+        '[consensus]\ngroups = "remove"\n'
+    )
+    result = run_pipeline(load_settings(tmp_path / "settings.toml"))
+    facts = result.run.read_json("quality.json")
+    workers = {row["worker"]: row for row in result.workers.arrow.to_pylist()}
+    heard = [name for name in facts["removed"] if workers[name]["group"] is None]
+    assert facts["labels_weighed"] == sum(workers[name]["n_labels"] for name in heard)
+    assert len(heard) < len(facts["removed"])

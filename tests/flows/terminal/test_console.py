@@ -58,3 +58,16 @@ def test_who_listened_to_the_run_before_still_does(monkeypatch: pytest.MonkeyPat
     run = FakeRun(progress=lambda *step: told.append(step))
     printed_around(monkeypatch, run, terminal=False)
     assert told == [("honest crowds", 40, 199)]
+
+
+@pytest.mark.parametrize(
+    "cells", [("1.5", "-0.25"), ("0%", "100%"), ("4,000", "7"), ("2.4e-06", "1")]
+)
+def test_a_column_of_numbers_is_flush_right(cells: tuple[str, ...]) -> None:
+    """A sign, a comma or a per cent turned the column to the left."""
+    shown = io.StringIO()
+    rows = [["a", cell, "z"] for cell in cells]
+    console.print_rows(Console(file=shown, width=80), "Table", ["name", "a number", "last"], rows)
+    _, head, *lines = shown.getvalue().splitlines()
+    ends = {line.index(f"{cell}  z") + len(cell) for cell, line in zip(cells, lines, strict=True)}
+    assert ends == {head.index("  last")}

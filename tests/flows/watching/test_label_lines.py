@@ -91,6 +91,7 @@ def test_separators_and_a_byte_order_mark_are_found_out() -> None:
         (b"who,task,label\n", "must have the column 'worker'; its columns are who, task, label"),
         (b"worker,task,label\nann,,a\n", "labels.csv, row 1, column task: the cell is blank"),
         (b"worker,task,label\nann,1,a\nann,2\n", "row 2: 2 cells under 3 names"),
+        (b"worker,task,label\nann,1,a\nann\n", "row 2: 1 cell under 3 names"),
         (b"worker,task,label,time\na,1,b,noon\n", "row 1, column time: 'noon' must be a time"),
         (b"worker,task,label,seconds\na,1,b,-1\n", "column seconds: '-1' must be seconds, above 0"),
         (b"worker,task,label\n\xff,1,a\n", "must be UTF-8"),

@@ -25,9 +25,11 @@ from learners.private.logistic_minimum import (
     clipped,
     lift,
     lifted,
+    minimise,
     scores,
 )
 from learners.private.objective_perturbation import training_query
+from learners.selection.public_split import split_rows
 from tests.learners.scripted_noise import SeededNoise
 
 STABLE = StabilityValidation((0.01, 0.1), 1.0, 0.5, norm_bound=2.0, n_classes=3)
@@ -54,6 +56,19 @@ def test_a_slice_is_the_rows_that_it_names_lifted() -> None:
         assert (len(rows), rows.shape) == (len(expected), expected.shape)
         for part in (slice(None), slice(3, 90), slice(None, None, 16), slice(len(rows), None)):
             assert rows[part].tobytes() == expected[part].tobytes()
+
+
+def test_no_repr_shows_a_row_or_a_label() -> None:
+    x, y, judges = drawn(6, 1)
+    query = training_query(31337.0 + 0 * x, y, dataset="toy", validation=judges)
+    shown = repr(LiftedRows(query.value["x"], 1e6)), repr(split_rows(query, 1e6, 3))
+    assert shown == (
+        "LiftedRows(norm_bound=1000000.0, places=None, components=None)",
+        "SplitRows(norm_bound=1000000.0)",
+    )
+    row, linear = lift(query.value["x"], 1e6), np.zeros(2)
+    found = minimise(row, np.where(y > 0, 1.0, -1.0), linear, regularization=0.1)
+    assert repr(found) == f"Minimum(gradient_norm={found.gradient_norm}, n_iter={found.n_iter})"
 
 
 def test_a_slice_is_the_projections_of_the_rows_that_it_names_lifted() -> None:

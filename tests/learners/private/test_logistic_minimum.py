@@ -50,6 +50,16 @@ def test_the_reported_gradient_norm_is_the_gradient_at_the_weight(rng):
         assert minimum.gradient_norm == pytest.approx(exact, abs=1e-14)
 
 
+@pytest.mark.parametrize("weight", [0.5, 1e-3])
+def test_rows_of_small_weight_are_a_problem_of_more_regularization(rng, weight):
+    """A weight multiplies loss, gradient and curvature alike, so that Newton's steps are as good."""
+    row, sign = rng.normal(size=(40, 4)) / 4, rng.choice([-1.0, 1.0], 40)
+    light = minimise(row, weight * sign, np.zeros(4), regularization=1e-2 * weight)
+    whole = minimise(row, sign, np.zeros(4), regularization=1e-2)
+    np.testing.assert_allclose(light.weight, whole.weight, atol=2e-10 / (1e-2 * weight))
+    assert light.n_iter <= whole.n_iter + 1
+
+
 def test_a_point_above_the_tolerance_is_refused(rng):
     row, sign = rng.normal(size=(20, 4)), rng.choice([-1.0, 1.0], 20)
     with pytest.raises(ConvergenceError, match="gradient norm"):

@@ -54,6 +54,26 @@ def test_no_row_moves_the_sum_of_a_step_by_more_than_a_half(seed, n_classes, siz
         assert np.linalg.norm(moved) <= 0.5 + 1e-9
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_rows_gradient_is_multiplied_by_its_weight_and_then_shortened(rng, n_classes):
+    """Oracle: row by row, by the formula of the docstring."""
+    x, y = some_rows(rng, n_classes)
+    row, share = lift(x, 0.5), np.where(np.arange(40) < 20, 0.1, rng.uniform(size=40))
+    sign = Signs(y, n_classes, share)
+    weight = rng.normal(size=(len(sign), row.shape[1]))
+    total, shortened = np.zeros_like(weight), 0
+    for z, code, part in zip(row, y, share, strict=True):
+        score = weight @ z
+        chance = 1 / (1 + np.exp(-score)) if n_classes == 2 else np.exp(score) / np.exp(score).sum()
+        is_own = np.array([code == 1]) if n_classes == 2 else np.arange(n_classes) == code
+        gradient = part * np.outer(chance - is_own, z)
+        length = np.linalg.norm(gradient)
+        total += gradient * min(1.0, 0.5 / length)
+        shortened += length > 0.5
+    assert 0 < shortened < 20
+    np.testing.assert_allclose(clipped_sum(row, sign, weight), total, rtol=1e-9)
+
+
 @pytest.mark.parametrize("n", [10, 5_000, 10**7])
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-9), (0.5, 1e-6), (8.0, 1e-4)])
 def test_all_steps_together_cost_the_claim_and_hardly_less(n, epsilon, delta):

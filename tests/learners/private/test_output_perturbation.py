@@ -55,6 +55,12 @@ def test_the_bound_on_the_movement_is_not_far_above_what_rows_can_reach():
     assert moved == pytest.approx(minimum_sensitivity(100.0, 2) / 2, rel=0.01)
 
 
+def test_the_bound_on_the_movement_counts_how_near_the_minimum_the_solver_stops():
+    """By the formula of the docstring, (2 / n + 2 tau) / lam, where both terms are alike."""
+    assert minimum_sensitivity(0.5, 10**10) == pytest.approx((2e-10 + 2 * TOLERANCE) / 0.5)
+    assert TOLERANCE == 1e-10
+
+
 def test_without_noise_the_model_is_the_non_private_one(rng):
     x, y = some_rows(rng)
     released = MECHANISM.draw(training_query(x, y, dataset="toy"), SilentNoise())

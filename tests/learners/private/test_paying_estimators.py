@@ -3,6 +3,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
@@ -175,6 +176,14 @@ def test_clones_share_the_ledger(ledger):
     assert clone(pipeline).steps[-1][1].ledger is ledger
 
 
+def test_clones_keep_the_requests_for_metadata(ledger):
+    """Or else a search would not hand on the weights of rows."""
+    with config_context(enable_metadata_routing=True):
+        weighted = estimator(ledger).set_fit_request(sample_weight=True)
+        for one in (weighted, clone(weighted)):
+            assert one.get_metadata_routing().fit.requests == {"sample_weight": True}
+
+
 def test_a_pickle_predicts_but_cannot_fit(ledger, rows):
     fitted = estimator(ledger).fit(*rows)
     text = pickle.dumps(fitted)
@@ -297,6 +306,20 @@ def test_a_number_of_bins_may_be_numpys(ledger):
 
 
 @pytest.mark.refusal
+def test_bounds_that_are_equal_are_one_request(ledger):
+    value = np.linspace(0, 1, 100)[:, None]
+    bounds = [(0, 1), (0.0, 1.0), (np.int64(0), np.float32(1))]
+    fits = [
+        PrivateHistogram(ledger, "toy", epsilon=1.0, low=low, high=high).fit(value)
+        for low, high in bounds
+    ]
+    assert {one.entry_ for one in fits} == {fits[0].entry_}
+    assert spent(ledger) == 1
+
+
+@pytest.mark.refusal
 def test_weights_must_be_one_per_row(ledger, rows):
     with pytest.raises(ValueError, match="sample_weight must be one number per row"):
         estimator(ledger).fit(*rows, sample_weight=np.ones(3))
+    with pytest.raises(ValueError, match="sample_weight must be one number per row"):
+        estimator(ledger).fit(*rows, sample_weight=[10**400, *[1.0] * 99])

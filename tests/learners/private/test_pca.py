@@ -194,6 +194,11 @@ REFUSED = [
 ]
 
 
+def test_clones_keep_the_kind_of_table_that_they_return(ledger):
+    fitted = clone(estimator(ledger).set_output(transform="pandas")).fit(rows())
+    assert fitted.transform(rows()).columns.tolist() == ["privatepca0"]
+
+
 @pytest.mark.refusal
 @pytest.mark.parametrize(("knobs", "words"), REFUSED, ids=str)
 def test_what_cannot_be_paid_for_is_refused_unpaid(ledger, knobs, words):

@@ -183,6 +183,20 @@ def test_a_row_any_times_longer_than_the_bound_is_shortened_to_it(size, norm_bou
     np.testing.assert_allclose(moments, [[0.8, 0.4], [0.4, 1.2]], rtol=1e-3)
 
 
+@pytest.mark.parametrize("odd", [1e300, np.nan])
+def test_no_row_decides_how_others_are_shortened(odd):
+    """In the last digits all rows of a block would show whether one of them overflows."""
+    x = rows(n=2000) * 3
+    x[0] = 0.0
+    expected = moments_query(x, norm_bound=0.7, dataset="toy").value["moments"]
+    x[0, 0] = odd
+    if odd == odd:  # the row that is shortened counts itself, along the first axis
+        expected[0, 0] += 1.0
+    found = moments_query(x, norm_bound=0.7, dataset="toy").value["moments"]
+    np.testing.assert_array_equal(found.ravel()[1:], expected.ravel()[1:])
+    assert found[0, 0] == pytest.approx(expected[0, 0], rel=1e-15)
+
+
 @pytest.mark.refusal
 def test_a_cell_too_large_for_a_double_counts_as_zero():
     x = np.zeros((3, 2), dtype=np.longdouble)
@@ -239,6 +253,14 @@ class UnitNoise(SilentNoise):
 
     def direction(self, dimension):
         return np.full(dimension, dimension**-0.5)
+
+
+def test_no_released_variance_is_negative():
+    """Noise alone has as many eigenvalues below 0 as above it; the third of four is one in these draws."""
+    query = moments_query(np.zeros((5, 4)), norm_bound=1.0, dataset="toy")
+    mechanism = NoisyMoments(1.0, 1e-6, 3)
+    found = [mechanism.draw(query, SeededNoise(seed))["variance"] for seed in range(10)]
+    assert min(map(min, found)) == 0.0 < min(one[0] for one in found)
 
 
 def test_the_noise_is_less_off_the_diagonal_by_the_root_of_two():

@@ -2,6 +2,7 @@ import tracemalloc
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -288,6 +289,22 @@ def test_neighbours_of_queries_of_a_width_of_their_own_are_those_of_each_query(r
         np.testing.assert_array_equal(scores[at], found.scores)
     with pytest.raises(ValueError, match="query must be 2 finite numbers"):
         index.kneighbors(objects[:3], 2, 20)
+
+
+def test_columns_with_other_names_than_the_objects_are_refused(rows):
+    """Reordered columns would give the neighbours of another query. A function's queries have their own."""
+    objects, queries = (pd.DataFrame(one, columns=list("abcdef")) for one in rows)
+    index = PredictiveIndex(random_state=0).fit(objects, queries=queries)
+    found = index.kneighbors(queries[:3], 2, 20)[1]
+    plain = PredictiveIndex(random_state=0).fit(rows[0], queries=rows[1])
+    np.testing.assert_array_equal(found, plain.kneighbors(rows[1][:3], 2, 20)[1])
+    turned = queries[list("bacdef")]
+    with pytest.raises(ValueError, match="feature names"):
+        index.kneighbors(turned[:3], 2, 20)
+    with pytest.raises(ValueError, match="feature names"):
+        PredictiveIndex(random_state=0).fit(objects, queries=turned)
+    by_function = PredictiveIndex(scorer=lambda q, o: o @ q, random_state=0)
+    by_function.fit(objects, queries=turned).kneighbors(turned[:3], 2, 20)
 
 
 def test_a_query_reads_no_more_of_the_global_list_than_its_budget(rows, monkeypatch):

@@ -55,10 +55,11 @@ def test_no_replacement_of_a_value_moves_a_score_by_more_than_its_sensitivity(
 
 
 def test_the_sensitivity_is_nearly_reached():
-    """Two bins, all values but one in the first: the last one moves, and 2.99 of 4 / (h n) with it."""
+    """Two bins, all values but one in the first: the last one moves, and 3.98 of 4 / (h n) with it."""
     for_one = histogram_score(density_of(np.array([99, 1]), 0.5), np.array([0, 1]))
     for_none = histogram_score(density_of(np.array([100, 0]), 0.5), np.array([0, 1]))
-    assert abs(for_one - for_none) > 0.9 * 2 * 4 / 100
+    assert abs(for_one - for_none) == pytest.approx(2 * 3.98 / 100)
+    assert histogram_sensitivity(2, 100, 10**6) == pytest.approx(2 * 4 / 100)
 
 
 def test_kept_counts_never_add_up_to_less_than_the_values(rng):
@@ -88,11 +89,29 @@ def test_without_noise_the_best_score_wins_and_a_tie_may_go_to_either():
 def test_no_value_is_refused(odd):
     """NaN counts as the lower bound, other values as the nearer one: a refusal would reveal one."""
     x = np.append(np.tile([0.05, 0.15, 0.85, 0.95], 20), odd)
-    validation = np.arange(81) % 8 < 4
     near = np.append(x[:-1], 0.0 if math.isnan(odd) or odd < 0 else 1.0)
+    for judges in (True, False):
+        validation = np.append(np.arange(80) % 8 < 4, judges)
+        queries = [histogram_query(one, validation, dataset="toy") for one in (x, near)]
+        found, expected = (MECHANISM.draw(query, SilentNoise()) for query in queries)
+        assert found == expected
+        found, expected = (MECHANISM.scores(query, SilentNoise())[0].tolist() for query in queries)
+        assert found == expected
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.longdouble])
+def test_values_of_other_floats_are_counted_as_their_doubles(kind):
+    """A warning by the draw, which may be an error, would come after payment."""
+    x = np.tile([-1.0, 0.5, np.inf, np.nan], 20).astype(kind)
+    if kind is np.longdouble:
+        x[0] = np.longdouble("-1e3000")
+    with np.errstate(over="ignore"):
+        doubles = x.astype(np.float64)
+    wide = dataclasses.replace(MECHANISM, low=-8e307, high=8e307)
     found, expected = (
-        MECHANISM.draw(histogram_query(one, validation, dataset="toy"), SilentNoise())
-        for one in (x, near)
+        wide.draw(histogram_query(one, np.arange(80) % 8 < 4, dataset="toy"), SilentNoise())
+        for one in (x, doubles)
     )
     assert found == expected
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from learners.selection.public_split import share_of, split_rows
+from learners.selection.public_split import STEPS, share_of, split_rows
 from learners.selection.repetition import RandomRepetition, chance_untried, runs_for
 from privacy.mechanism import Mechanism
 from privacy.mechanisms import covering_scale, exact
@@ -86,6 +86,12 @@ def test_without_noise_the_best_of_the_trials_wins_ties_to_the_earlier(rng):
         noise = Scripted([*script[:-1], 0])
         assert REPEATED.draw(query, noise)["chosen"] == chosen
         assert [asked for asked in noise.asked if isinstance(asked, int)] == [3, 8] * len(tried)
+    steps = [round(STEPS * len(rows.judge) * one) for one in score]
+    for first, second in ((0, 1), (1, 0)):
+        ahead = steps[first] - steps[second]
+        for more, chosen in ((0, first), (1, second)):
+            noise = Scripted([first, 1, second, 0], laplace=[0, ahead + more])
+            assert REPEATED.draw(query, noise)["chosen"] == chosen
 
 
 def test_a_trial_trains_and_scores_for_a_third_each(rng):

@@ -60,11 +60,15 @@ def test_noisy_descent_costs_its_delta_and_sees_no_validation_row(rng: np.random
     cost = scored.event(query).cost()
     assert (cost.epsilon, cost.delta) == (exact(0.4) + exact(0.2), exact(1e-4))
     assert scored.event(query).parameters["n"] == (~query.value["validation"]).sum()
-    drawn = scored.draw(query, SeededNoise(np.random.default_rng(0)))
     x, y = query.value["x"].copy(), query.value["y"].copy()
     x[query.value["validation"]], y[query.value["validation"]] = 0.0, 0
     moved = dataclasses.replace(query, value={**query.value, "x": x, "y": y})
-    assert scored.draw(moved, SeededNoise(np.random.default_rng(0))) == drawn
+    on_components = ReducedTraining(DESCENT, NoisyMoments(0.7, 1e-6, 2))
+    for one in (scored, ScoredTraining(on_components, epsilon_score=0.2)):
+        drawn, again = (
+            one.draw(rows, SeededNoise(np.random.default_rng(0))) for rows in (query, moved)
+        )
+        assert drawn == again
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,15 @@ def test_the_training_bound_counts_the_extra_regularization():
     assert extra > 0.001
     found = score_sensitivity((0.001,), n_problems=1, **knobs)
     assert found == pytest.approx(2 / ((0.001 + extra) * 1000), rel=1e-6)
+    of_three = split_epsilon(0.1 / 3, 0.001, 1000).extra_regularization
+    found = score_sensitivity((0.001,), n_problems=3, **knobs)
+    assert found == pytest.approx(2 / ((0.001 + of_three) * 1000), rel=1e-6)
+
+
+def test_the_training_bound_counts_how_near_the_minimum_the_solver_stops():
+    """As many rows as make both terms of 2 (1 / n + tau) / lam alike; tau is 1e-10."""
+    knobs = {"epsilon_train": 1.0, "n_train": 10**10, "n_validation": 10**12, "columns": 3}
+    assert score_sensitivity((0.5,), n_problems=1, **knobs) == pytest.approx(8e-10, rel=1e-6)
 
 
 def test_the_bound_is_never_below_a_validation_row_nor_above_the_range_of_the_score():

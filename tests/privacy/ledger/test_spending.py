@@ -7,6 +7,7 @@ import re
 import secrets
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -395,6 +396,15 @@ def test_a_limit_protects_something(numbers, sentence):
     assert limit_of(1.0, 0.0, 1).delta == 0
     with pytest.raises(ValueError, match=sentence):
         limit_of(*numbers)
+
+
+@pytest.mark.refusal
+def test_a_limit_that_is_no_number_is_refused_as_a_decimal_too():
+    """Decimals compare NaN by raising an error of their own."""
+    assert limit_of(Decimal("0.1"), Decimal(0), 4).epsilon == Fraction(1, 10)
+    for numbers, name in (((Decimal("NaN"), 0.0), "epsilon"), ((1.0, Decimal("NaN")), "delta")):
+        with pytest.raises(ValueError, match=f"{name} must be a number, got {name}=NaN"):
+            limit_of(*numbers, 4)
 
 
 def test_a_refused_limit_is_told_rounded_down_and_what_is_spent_up(tmp_path):

@@ -282,7 +282,7 @@ def test_sums_about_workers_are_the_whole_tables(
     gold = rng.integers(-1, 3, size=labels.n_tasks)
     keep = rng.random(labels.n_workers) < 0.8
     kept = labels.keep_workers(keep)
-    found = crowd_sums(cut_at(labels, places, gold=gold), keep, majority_of_shard, None)
+    found = crowd_sums(cut_at(labels, places, gold=gold), keep, keep, majority_of_shard, None)
     assert np.array_equal(found.n_labels, np.diff(labels.worker_start))
     agreement = worker_agreement(labels, majority_vote(kept).label)
     assert np.array_equal(found.agreement, agreement, equal_nan=True)

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import tomllib
 from pathlib import Path
 
@@ -70,6 +71,21 @@ def test_answers_that_are_all_the_same_have_no_alpha(tmp_path: Path) -> None:
     assert "every answer has one label" in told
 
 
+def test_an_alpha_that_rounds_to_zero_has_no_sign(tmp_path: Path) -> None:
+    """It was alpha -0.00."""
+    given = "y,y x,y x|y,y y,y y,y x|y,x x|y,x y,x x,x|y y,x|y x|y,x|y x,y"
+    rows = [
+        f"{worker},{task},{label}"
+        for task, pair in enumerate(given.split())
+        for worker, label in zip("ab", pair.split(","), strict=True)
+    ]
+    path = tmp_path / "chance.csv"
+    path.write_text("\n".join(["worker,task,label", *rows]) + "\n")
+    told = " ".join(invoke(str(path)).output.split())
+    assert "agreement beyond chance: alpha 0.00 (" in told
+    assert not re.search(r"-0\.0+\b(?!\d)", told)
+
+
 def test_one_label_an_answer_in_the_mean_is_not_one_in_each(tmp_path: Path) -> None:
     path = tmp_path / "mean.csv"
     path.write_text("worker,task,label\na,1,x\nb,1,|\nc,1,x|y\n")
@@ -109,6 +125,8 @@ def test_one_label_an_answer_is_sent_to_aggregate(tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
     path.write_text("worker,task,label\na,1,x\nb,1,x\na,2,y\nb,2,y\n")
     assert "crowdassay aggregate" in invoke(str(path)).stdout
+    path.write_text("worker,task,label\na,1,x\n")
+    assert "\n1 answer, 1.00 labels each" in invoke(str(path)).stdout
 
 
 def test_check_sends_cells_of_several_labels_here_and_init_proposes_a_run_of_them(

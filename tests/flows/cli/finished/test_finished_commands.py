@@ -68,7 +68,10 @@ def test_compare_names_labels_workers_shares_and_the_price(
 ) -> None:
     told = invoke("compare", *runs, "--output", tmp_path / "changes.csv")
     assert told.exit_code == 0, told.output
-    assert "1 of 3 common tasks have another label; 1 published shares moved" in told.output
+    assert (
+        "1 of 3 common tasks has another label; 1 published share moved by more than its"
+        in told.output
+    )
     found = {row["what"].split()[0]: row for row in changes(tmp_path / "changes.csv")}
     assert found["label"] | {"of": "t2"} == {
         "what": "label", "of": "t2", "before": "dog (60.0%)", "after": "cat (70.0%)", "note": "turned",
@@ -78,6 +81,17 @@ def test_compare_names_labels_workers_shares_and_the_price(
     assert found["proportion"]["after"] == "99.0% (98.0% to 100.0%)"
     assert found["proportion"]["note"].startswith("moved")
     assert found["epsilon"]["after"] == "3.5"
+
+
+def test_a_share_outside_an_interval_that_meets_its_own_has_not_moved(
+    runs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """It was "within the intervals"."""
+    change_rows(runs[1] / "proportions.parquet", low={0: 0.0})
+    told = invoke("compare", *runs, "--output", tmp_path / "changes.csv")
+    assert "0 published shares moved by more than their intervals" in told.output
+    (share,) = (row for row in changes(tmp_path / "changes.csv") if "proportion" in row["what"])
+    assert (share["after"], share["note"]) == ("99.0% (0.0% to 100.0%)", "the intervals meet")
 
 
 def test_labels_without_a_confidence_come_last(runs: tuple[Path, Path], tmp_path: Path) -> None:
@@ -256,7 +270,13 @@ def test_reposts_and_block_lists_read_back_whatever_cells_hold(
         ),
         ("repost {first} --format mturk --export none.csv --output b.csv", "none.csv"),
         ("repost {first} --format mturk --export {mturk} --task no --output b.csv", "missing: no"),
+        (
+            "repost {first} --format mturk --export {mturk} --task no --output b.csv",
+            "check --format and --task",
+        ),
         ("repost {first} --format mturk --export {mturk} --output {mturk}", "input"),
+        ("repost {first} --format mturk --export {mturk} --output -", "must be a file, got -"),
+        ("block {first} --format toloka --output -", "must be a file, got -"),
     ],
 )
 def test_a_mistake_is_one_sentence(
@@ -272,6 +292,7 @@ def test_a_mistake_is_one_sentence(
     assert told.exit_code == 2, told.output
     assert sentence in told.stderr
     assert len(told.stderr.splitlines()) == 1
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["first", "second"]
 
 
 @pytest.mark.parametrize(

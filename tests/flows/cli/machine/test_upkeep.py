@@ -211,6 +211,12 @@ def test_a_run_that_stopped_is_listed_as_such_and_resumed(
     assert "--resume" not in invoke("runs", settings).stdout
 
 
+def test_a_campaign_without_runs_is_a_sentence(tmp_path: Path) -> None:
+    """It was a table without rows."""
+    shown = invoke("runs", str(write_small_campaign(tmp_path)))
+    assert (shown.exit_code, shown.stdout) == (0, f"small has no runs in {tmp_path / 'runs'}\n")
+
+
 def test_a_run_whose_process_is_gone_died_and_one_of_another_machine_may_live(
     tmp_path: Path,
 ) -> None:

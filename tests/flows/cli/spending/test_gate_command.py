@@ -39,6 +39,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def test_one_is_counted_as_one(tmp_path: Path) -> None:
+    rows = ["example,split,score", "q1,development,1", "q2,holdout,1"]
+    Path("one.csv").write_text("\n".join(rows) + "\n")
+    told = invoke("one.csv", "--candidates", "2", "--refutations", "1")
+    assert "1 candidate and 1 refutation left after call 1; 1 holdout example, " in told.stdout
+
+
 def test_the_exit_code_says_what_the_gate_says() -> None:
     agreed = invoke("scores.csv", "--candidate", "sound", "--refutations", "1")
     assert (agreed.exit_code, "sound: agrees; development score 0.800" in agreed.stdout) == (
@@ -114,8 +121,8 @@ def test_the_budget_shows_what_the_gate_spent() -> None:
         (("sound,q7,dev,1", "sound,q7,dev,nan"), "a development score must be a number in [0, 1], got 'nan'"),
         (("sound,q7,dev,1", "sound,q7,dev,87"), "a development score must be a number in [0, 1], got '87'"),
         (("sound,q7,dev,1", "sound,q8,dev,1"), "candidate 'sound', example 'q8' stands 2 times"),
-        (("sound,q1007,holdout,1\n", ""), "candidate 'sound' lacks 1 holdout examples"),
-        (("lucky,q1007,holdout,1", "lucky,q5555,holdout,1"), "lacks 1 holdout examples"),
+        (("sound,q1007,holdout,1\n", ""), "candidate 'sound' lacks 1 holdout example"),
+        (("lucky,q1007,holdout,1", "lucky,q5555,holdout,1"), "lacks 1 holdout example"),
         (("candidate,example,split,score", "candidate,example,part,score"), "missing: split"),
     ],
 )  # fmt: skip

@@ -126,11 +126,11 @@ def test_a_development_score_must_be_in_0_1(tmp_path: Path, value: str) -> None:
         ({0: ("short", "q3", "", "1")}, "column split: the cell is blank"),
         ({0: ("short", "q2", "holdout", "1")}, "candidate 'short', example 'q2' stands 2 times"),
         ({0: ("short", "q1", "holdout", "1")}, "candidate 'short', example 'q1' stands 2 times"),
-        ({5: ("long", "q4", "holdout", "1")}, "candidate 'long' lacks 1 holdout examples that candidate "
+        ({5: ("long", "q4", "holdout", "1")}, "candidate 'long' lacks 1 holdout example that candidate "
                                               "'short' has, such as 'q3'"),
-        ({5: ("long", "q3", "dev", "1")}, "lacks 1 holdout examples"),
-        ({5: ("long", "q5", "dev", "1")}, "lacks 1 holdout examples"),
-        ({3: ("long", "q9", "dev", "1")}, "candidate 'long' lacks 1 development examples"),
+        ({5: ("long", "q3", "dev", "1")}, "lacks 1 holdout example"),
+        ({5: ("long", "q5", "dev", "1")}, "lacks 1 holdout example"),
+        ({3: ("long", "q9", "dev", "1")}, "candidate 'long' lacks 1 development example"),
     ],
 )  # fmt: skip
 def test_a_fault_is_named_with_its_place(
@@ -156,7 +156,7 @@ def test_a_candidate_that_has_more_than_the_first_shows_what_the_first_lacks(
 ) -> None:
     rows = [*ROWS, ("long", "q7", "holdout", "1")]
     with pytest.raises(
-        TableError, match="candidate 'short' lacks 1 holdout examples that candidate 'long'"
+        TableError, match="candidate 'short' lacks 1 holdout example that candidate 'long'"
     ):
         read_scores(write(tmp_path / "scores.csv", rows))
 
