@@ -9,11 +9,11 @@
 DependentGroups(24 workers, worth 21.0: 1 group, of 4)
 
 Four steps, each a sum over the labels of one task at a time, so that tables may lie in shards. Pairs
-agree more often than their skills explain (:mod:`quality.dependence.pairs`); sets of such pairs
-stand out beyond chance (:mod:`quality.dependence.candidates`); the members agree on answers that
-look wrong to the consensus in which each candidate group has one vote; and the labels of others do not
-speak for the members one by one (:mod:`quality.dependence.outsiders`). Workers who agree because they are
-good fail one of the last two steps.
+agree more often than their skills explain (:mod:`quality.dependence.pairs`); sets of such pairs, or of
+workers who share few tasks each, stand out beyond chance (:mod:`quality.dependence.candidates`); the
+members agree on answers that look wrong to the consensus in which each candidate group has one vote; and
+the labels of others do not speak for the members one by one (:mod:`quality.dependence.outsiders`). Workers
+who agree because they are good fail one of the last two steps.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ from scipy.special import betaincinv, log_ndtr, ndtr
 
 from quality.aggregation import fills_matrices, one_coin_by_shards, posterior_of_shard
 from quality.argument_types import check_arguments
-from quality.dependence.candidates import candidate_groups, log_subsets
+from quality.dependence.candidates import find_candidates, log_subsets
 from quality.dependence.outsiders import better_apart
 from quality.dependence.pairs import MIN_COMMON, GroupVotes, PairFit, fit_pairs, group_votes
 from quality.labels import (
@@ -75,7 +75,8 @@ class DependentGroups:
         Agreements of two members on an answer that looks wrong, and the number expected of workers on
         their own, given how hard the tasks are for the others.
     pair
-        Worker codes of the pairs inside groups who share enough tasks.
+        Worker codes of the pairs inside groups who are judged: those who share eight tasks, and the others
+        too where most pairs share few.
     n_common, n_agreed, expected
         Of each pair: common tasks, agreements, and the agreements expected.
     pair_p_value
@@ -157,16 +158,19 @@ def dependent_groups(
     Notes
     -----
     **Guarantees.** Names play no part: renaming workers, tasks or classes renames the result, up to
-    exact ties, in crowds up to the sizes under Cost. A crowd in which nobody shares eight tasks with
-    another has no groups. Nobody is removed. The same bytes on any number of threads.
+    exact ties, in crowds up to the sizes under Cost. A crowd in which fewer than two workers have eight
+    labels has no groups. Nobody is removed. The same bytes on any number of threads.
 
     **Limits.** Labels alone cannot distinguish a clique of more than a third of the workers from the
     crowd: such a group is not reported. Experts who are right where the crowd is wrong look like a clique
     if neither the crowd's labels nor its better workers follow theirs. Workers who copy a good one may be
     left alone where errors of all go one way, as lenient and strict graders' do. Of half a dozen workers,
-    two who copy are found half of the time (``python -m benchmarks.quality.dependence``).
+    two who copy are found half of the time (``python -m benchmarks.quality.dependence``). Members who share
+    few tasks with each other are found if they are many, or seldom right
+    (``python -m benchmarks.quality.scattered_cliques``).
 
-    **Cost.** One step for each pair of labels on a task; if there are candidates, one fit of one-coin
+    **Cost.** One step for each pair of labels on a task, and a hundred for each pair of workers, or thirty
+    if these are many, where most share few tasks; if there are candidates, one fit of one-coin
     Dawid–Skene, and five short fits to at most 300,000 labels for the first of eight groups, two for each
     other, and as many again for those left each time that some are dropped. Beyond 200 million such pairs
     every n-th task is read, and beyond 2 million pairs of workers every n-th of those who share few tasks.
@@ -237,8 +241,7 @@ def _dependent_groups(
         return _result(
             PairFit.of_nobody(len(n_labels)), alone, np.zeros((0, len(Evidence._fields))), 1.0
         )
-    fit = fit_pairs(engine, known)
-    groups = _candidates(fit, known)
+    fit, groups = find_candidates(fit_pairs(engine, known), known)
     if not (groups >= 0).any():
         return _result(fit, groups, np.zeros((0, len(Evidence._fields))), 1.0)
     evidence, ratio = _evidence(engine, fit, groups, use_gold, by_names)
@@ -289,20 +292,6 @@ def _model_codes(models: Int[np.ndarray, " models"] | None, n_workers: int) -> n
     if not (known.dtype.kind in "iu" and known[0] >= 0 and known[-1] < n_workers):
         raise ValueError(f"models must be worker codes from 0 to {n_workers - 1}")
     return known
-
-
-def _candidates(fit: PairFit, models: np.ndarray) -> Int64[np.ndarray, " workers"]:
-    """Return the groups that stand out; the models are the last group, and in no other."""
-    n_workers, judged = len(fit.skill), fit.judged.copy()
-    judged &= ~np.isin(fit.pair, models).any(axis=1)
-    pair, n_common = fit.pair[judged], fit.n_common[judged]
-    excess = fit.n_agreed[judged] / n_common - fit.expected[judged]
-    left = np.maximum(1.0 - fit.chance[judged], 1e-9)  # 0 if both workers give one class alone
-    n_active = int(np.count_nonzero(np.delete(np.diff(fit.shares.indptr), models)))
-    groups = candidate_groups(pair, fit.z[judged], excess / left, n_common, n_workers, n_active)
-    if len(models) > 1:
-        groups[models] = groups.max(initial=-1) + 1
-    return groups
 
 
 class Evidence(NamedTuple):
@@ -446,8 +435,7 @@ def _result(
     copied = sums.excess / left
     spread = sums.excess2 - 2 * copied * sums.product + copied**2 * sums.left2
     error = QUANTILE * np.sqrt(np.maximum(spread, 0.0)) / left
-    one, other = groups[fit.pair].T
-    inside = (one == other) & (one >= 0) & fit.judged
+    one, inside = groups[fit.pair[:, 0]], fit.within(groups) & fit.judged
     alike = spread <= SAME * sums.left2  # all tasks are alike
     error[alike] = _unseen(fit, one[inside], inside, sums)[alike]
     error[sums.left == 0] = 1.0  # no evidence

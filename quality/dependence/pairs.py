@@ -13,7 +13,7 @@ the fit.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -24,7 +24,9 @@ from jaxtyping import Bool, Float64, Int, Int32, Int64
 from quality.labels import Engine, LabelShard, freeze_arrays, sort_codes
 from quality.parallel import kernel
 
-__all__ = ["MIN_COMMON", "GroupVotes", "PairFit", "fit_pairs", "given_shares", "group_votes"]
+__all__ = [
+    "MIN_COMMON", "GroupVotes", "PairFit", "expected_by_totals", "fit_pairs", "given_shares", "group_votes",
+]  # fmt: skip
 
 MIN_COMMON = 8  # tasks that two workers must share for their agreement to be judged
 # a fit never drawn to the crowd's mean is taken if its misfit is below this share of the other's
@@ -59,7 +61,9 @@ class PairFit:
     chance
         Probability that they agree, if their answers are independent of the tasks.
     z
-        Excess of their agreement in standard errors; 0 for pairs who share too few tasks.
+        Excess of their agreement in standard errors; 0 for pairs who are not judged.
+    judged
+        True for the pairs who share enough tasks, and for those in a group that is judged as a whole.
     skill
         Skill of each worker.
     shares
@@ -72,6 +76,7 @@ class PairFit:
     expected: Float64[np.ndarray, " pairs"]
     chance: Float64[np.ndarray, " pairs"]
     z: Float64[np.ndarray, " pairs"]
+    judged: Bool[np.ndarray, " pairs"]
     skill: Float64[np.ndarray, " workers"]
     shares: sp.csr_matrix
 
@@ -83,12 +88,44 @@ class PairFit:
         """Return the fit to a crowd in which no two workers share a task."""
         none, counts = np.zeros(0), np.zeros(0, dtype=np.int64)
         pair, shares = np.zeros((0, 2), dtype=np.int32), sp.csr_matrix((n_workers, 1))
-        return cls(pair, counts, counts, none, none, none, np.zeros(n_workers), shares)
+        judged = np.zeros(0, dtype=np.bool_)
+        return cls(pair, counts, counts, none, none, none, judged, np.zeros(n_workers), shares)
 
     @property
-    def judged(self) -> np.ndarray:
-        """True for the pairs who share enough tasks."""
-        return self.n_common >= MIN_COMMON
+    def are_rich(self) -> bool:
+        """Whether most pairs share so many tasks that each can be judged by itself."""
+        return _pairs_with(self).are_rich
+
+    def within(self, groups: Int[np.ndarray, " workers"]) -> Bool[np.ndarray, " pairs"]:
+        """Return which pairs are of one group, by the group code of each worker, -1 for none."""
+        one, other = groups[self.pair].T
+        inside: np.ndarray = (one == other) & (one >= 0)
+        return inside
+
+    def expected_without(
+        self, left_out: Bool[np.ndarray, " pairs"]
+    ) -> Float64[np.ndarray, " pairs"]:
+        """Return the probability that each pair agrees, by skills fitted without some pairs."""
+        pairs = _pairs_with(self)
+        return pairs.expected(self._skill_without(pairs, left_out))
+
+    def without(
+        self, inside: Bool[np.ndarray, " pairs"], known: Bool[np.ndarray, " pairs"]
+    ) -> "PairFit":
+        """Return the fit to all pairs but those `inside` groups, which it judges, and those `known`."""
+        pairs = _pairs_with(self)
+        skill = self._skill_without(pairs, inside | known)
+        expected = pairs.expected(skill)
+        z = _standardised(pairs.n_common, pairs.n_agreed, expected, pairs.judged)
+        spread = pairs.n_common * expected * (1.0 - expected)
+        own = (pairs.n_agreed - pairs.n_common * expected) / np.sqrt(spread)
+        z, judged = np.where(inside & ~pairs.judged, own, z), pairs.judged | inside
+        return replace(self, expected=expected, z=z, judged=judged, skill=skill)
+
+    def _skill_without(
+        self, pairs: "_Pairs", left_out: Bool[np.ndarray, " pairs"]
+    ) -> Float64[np.ndarray, " workers"]:
+        return _fit_skill(pairs, ~(left_out | (self.z > STANDS_OUT)), self.skill, drawn=True)
 
 
 def fit_pairs(engine: Engine, together: Int[np.ndarray, " known"] | None = None) -> PairFit:
@@ -109,8 +146,34 @@ def fit_pairs(engine: Engine, together: Int[np.ndarray, " known"] | None = None)
         other = _fit_trimmed(pairs, apart, drawn=False)
         if _misfit(pairs, other, apart) < CLEARLY * _misfit(pairs, fit, apart):
             fit = other
-    rest = pairs.n_common, pairs.n_agreed, fit.expected, pairs.chance, fit.z, fit.skill
-    return PairFit(pair, *rest, shares)
+    rest = pairs.n_common, pairs.n_agreed, fit.expected, pairs.chance, fit.z, pairs.judged
+    return PairFit(pair, *rest, fit.skill, shares)
+
+
+def expected_by_totals(
+    fit: PairFit, kept: Bool[np.ndarray, " pairs"]
+) -> Float64[np.ndarray, " pairs"]:
+    """Return the probability that each pair agrees, by skills that give each worker's total agreement.
+
+    They are of the pairs kept. Least squares follow a large clique whose members agree on everything: its few
+    pairs are the largest. In totals such a pair counts no more than its tasks do.
+    """
+    pairs = _pairs_with(fit)
+    weight = np.where(kept, pairs.n_common, 0).astype(np.float64)
+    total = _by_worker(pairs, weight * pairs.excess)
+    crowd = np.sqrt(max(total.sum() / max(2.0 * weight.sum(), 1.0), 1e-4))
+    start = np.searchsorted(pairs.first, np.arange(pairs.n_workers + 1))
+    mass = sp.csr_matrix((weight, pairs.second, start), shape=(pairs.n_workers, pairs.n_workers))
+    skill: np.ndarray = np.full(pairs.n_workers, crowd)
+    for _ in range(STEPS):
+        met = mass @ skill + mass.T @ skill
+        # drawn to the crowd's mean by as many tasks as make a pair
+        new = (np.maximum(total, 0.0) + MIN_COMMON * crowd) / (met + MIN_COMMON)
+        moved = float(np.abs(new - skill).max(initial=0.0))
+        skill = 0.5 * (skill + new)
+        if moved <= SETTLED:
+            break
+    return pairs.expected(skill)
 
 
 class _Pairs(NamedTuple):
@@ -152,6 +215,21 @@ class _Trimmed(NamedTuple):
     skill: np.ndarray
     expected: np.ndarray
     z: np.ndarray
+
+
+def _pairs_with(fit: PairFit) -> _Pairs:
+    """Return the counts that were fitted."""
+    first, second = fit.pair.T
+    return _Pairs(first, second, fit.n_common, fit.n_agreed, fit.chance, len(fit.skill))
+
+
+def _by_worker(
+    pairs: _Pairs, values: Float64[np.ndarray, " pairs"]
+) -> Float64[np.ndarray, " workers"]:
+    """Return the sum of each worker's values."""
+    one, other = (np.bincount(of, values, pairs.n_workers) for of in (pairs.first, pairs.second))
+    total: np.ndarray = one + other
+    return total
 
 
 def _fit_trimmed(pairs: _Pairs, apart: Bool[np.ndarray, " pairs"], *, drawn: bool) -> _Trimmed:
@@ -352,11 +430,7 @@ def _scarcity(
 ) -> Float64[np.ndarray, " workers"]:
     """Return the mean over each worker's pairs of min(`MIN_COMMON` / common tasks, 1); 1 without pairs."""
     few = weight * np.minimum(MIN_COMMON / pairs.n_common, 1.0)
-    hers, of_few = (
-        np.bincount(pairs.first, of, pairs.n_workers)
-        + np.bincount(pairs.second, of, pairs.n_workers)
-        for of in (weight, few)
-    )
+    hers, of_few = (_by_worker(pairs, of) for of in (weight, few))
     share: np.ndarray = np.divide(of_few, hers, out=np.ones(pairs.n_workers), where=hers > 0)
     return share
 

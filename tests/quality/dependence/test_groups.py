@@ -8,10 +8,12 @@ from scipy.sparse import csr_matrix
 
 from benchmarks.quality.crowd_sets import DATA, read_set
 from benchmarks.quality.dependence import odd_crowd
+from benchmarks.quality.scattered_cliques import crowd as scattered_crowd
 from quality import (
     CrowdLabels,
     DependentGroups,
     LocalEngine,
+    auto,
     cut_labels,
     dawid_skene,
     dependent_groups,
@@ -52,6 +54,79 @@ def test_planted_cliques_are_found_and_nobody_else(kind: str, n_classes: int) ->
         assert np.array_equal(found.group[planted], np.repeat(np.arange(3), 3))
     assert (found.p_value < 1e-3).all()
     assert (found.n_wrong > 1.2 * found.expected_wrong).all()
+
+
+@pytest.mark.parametrize(
+    ("n_members", "n_classes", "accuracy", "seed"),
+    [(15, 2, 0.65, 0), (15, 4, 0.75, 1), (15, 4, 0.25, 2), (8, 4, 0.25, 3)],
+)
+def test_a_clique_whose_members_share_few_tasks_is_found(
+    n_members: int, n_classes: int, accuracy: float, seed: int
+) -> None:
+    """Two workers share five tasks, and no pair can be judged by itself."""
+    crowd = scattered_crowd(n_members, 50, 500, n_classes, accuracy, seed)
+    found = dependent_groups(crowd.labels)
+    assert np.array_equal(found.group >= 0, ~crowd.honest)
+    assert (found.p_value < 1e-3).all()
+    assert (found.copied > 0.8).all()
+    assert found.n_common.sum() > 4 * n_members * (n_members - 1) / 2
+    assert (found.n_agreed == found.n_common).all()
+    cuts = LocalEngine(cut_labels(crowd.labels, [0, 130, 131, 500]))
+    assert np.array_equal(dependent_groups_by_shards(cuts).group, found.group)
+
+
+def test_a_scattered_clique_takes_no_campaign_over() -> None:
+    crowd = scattered_crowd(15, 50, 500, 2, 0.65, 0)
+    right = {}
+    for weighed in (None, dependent_groups(crowd.labels).group):
+        label = auto(crowd.labels, groups=weighed).label
+        right[weighed is None] = np.mean(label == crowd.truth)
+    assert right[False] > 0.88 > 0.8 > right[True]
+
+
+@pytest.mark.parametrize("kind", ["wide", "confused", "graded", "of hard tasks", "tempted"])
+def test_honest_workers_who_share_few_tasks_are_no_group(kind: str) -> None:
+    for seed in range(3):
+        crowd = odd_crowd(kind, 50, 500, 5, 4, 0, seed)
+        assert (dependent_groups(crowd.labels).group < 0).all()
+
+
+def test_models_are_in_no_scattered_clique() -> None:
+    """A model beside people is not looked for among them, and two are their own group."""
+    crowd = scattered_crowd(15, 50, 500, 2, 0.65, 0)
+    models = np.flatnonzero(~crowd.honest)[:2]
+    found = dependent_groups(crowd.labels, models=models)
+    assert len(set(found.group[models].tolist())) == 1
+    others = np.setdiff1d(np.flatnonzero(~crowd.honest), models)
+    assert set(found.group[others].tolist()) == {0}
+    assert (found.group[crowd.honest] < 0).all()
+    assert found.group[models[0]] == 1
+
+
+def test_pairs_who_share_many_tasks_are_judged_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("looked for scattered groups")
+
+    monkeypatch.setattr(candidates, "with_scattered", refuse)
+    dependent_groups(odd_crowd("wide", 12, 2000, 0, 2, 0, 0).labels)
+    with pytest.raises(AssertionError, match="scattered"):
+        dependent_groups(odd_crowd("wide", 50, 500, 5, 2, 0, 0).labels)
+
+
+def test_totals_give_the_skills_of_a_crowd_on_its_own() -> None:
+    """Expected agreement by totals is that of the products of skills, where these are the truth."""
+    rng = np.random.default_rng(3)
+    one, other = np.triu_indices(40, 1)
+    skill = rng.uniform(0.3, 0.9, 40)
+    agreed = 0.5 + 0.5 * skill[one] * skill[other]
+    n_common = np.full(len(one), 4_000)
+    fit = pairs.PairFit(
+        np.column_stack([one, other]).astype(np.int32), n_common, np.rint(n_common * agreed).astype(int),
+        agreed, np.full(len(one), 0.5), np.zeros(len(one)), np.ones(len(one), dtype=np.bool_), skill,
+        csr_matrix((40, 2)),
+    )  # fmt: skip
+    found = pairs.expected_by_totals(fit, np.ones(len(one), dtype=np.bool_))
+    assert found == pytest.approx(agreed, abs=1e-3)
 
 
 def test_a_fraction_of_one_wrong_looking_agreement_confirms_nobody() -> None:
