@@ -16,7 +16,7 @@ OTHERS: dict[str, Any] = {
     "input.gold_sampling": "random", "input.embeddings": "tasks.npy", "input.standardize": True,
     "filter.penalty": "hard", "filter.potentials": 5,
     "consensus.aggregator": "majority_vote", "consensus.loss": "absolute", "consensus.max_iter": 5,
-    "consensus.tol": 0.1, "consensus.smoothing": 0.1, "consensus.go_on": True,
+    "consensus.tol": 0.1, "consensus.smoothing": 0.1, "consensus.go_on": True, "consensus.removed": "weigh",
     "privacy.correction_epsilon": 1.0, "privacy.planned_runs": 3,
     "report.archetypes": True, "report.error_features": True, "report.decision_images": True,
     "report.psychometric": "x0", "report.plan_search": True,
