@@ -53,7 +53,8 @@ classes = {classes}
 labels = "labels.csv"
 gold = "gold.csv"
 """
-SETS_SETTINGS = 'several = "|"\nnothing = "none"\n'
+DRAWN = 'gold_sampling = "random"\n'  # whatever the crowd, gold is of tasks drawn at random
+SETS_SETTINGS = 'several = "|"\nnothing = "none"\n'  # and their shares are not corrected by gold
 NAMES = ("labels.csv", "tasks.csv", "gold.csv", "settings.toml")
 
 Tables: TypeAlias = dict[str, dict[str, Iterable[object]]]
@@ -184,7 +185,7 @@ def write_crowd(
             "worker": workers, "kind": crowd.kind, "accuracy": _shares(crowd.accuracy),
         },
     }  # fmt: skip
-    _write_files(folder, tables, classes, "order = true\n" if ordered else "", force=force)
+    _write_files(folder, tables, classes, DRAWN + "order = true\n" * ordered, force=force)
     return crowd
 
 
@@ -336,7 +337,8 @@ def _write_record(
             "accuracy": _shares(record.accuracy),
         },
     }
-    _write_files(folder, tables, classes, 'seconds = "seconds"\n', inputs=(script,), force=force)
+    more = DRAWN + 'seconds = "seconds"\n'
+    _write_files(folder, tables, classes, more, inputs=(script,), force=force)
 
 
 def _gold_tasks(n_tasks: int, rng: np.random.Generator) -> np.ndarray:
