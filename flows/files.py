@@ -125,9 +125,7 @@ class OutputFile:
     def _check(self) -> None:
         for given in self.inputs:
             self._refuse_input(given)
-        if (
-            str(self.path) == "-"
-        ):  # standard input is read so, and no output goes to a file of that name
+        if str(self.path) == "-":  # elsewhere this is a stream, and nobody means a file so called
             raise OutputError("the output must be a file, got -; name it, or /dev/stdout")
         if self.path.is_dir():
             raise OutputError(f"{self.path} is a folder; name a file for the output")

@@ -72,7 +72,7 @@ class FilterSettings(Section):
 
 
 class ConsensusSettings(Section):
-    """The aggregator that turns kept labels into one label per task.
+    """The aggregator that turns labels into one label per task.
 
     With `go_on` it starts from the workers' parameters in the campaign's previous run instead of the
     majority vote. Its result may then depend on that run.

@@ -124,7 +124,7 @@ def task_support(
     Parameters
     ----------
     labels
-        The labels from which the consensus was made.
+        The votes: the labels from which the consensus was made, or those of some workers.
     posterior
         P(truth | labels) of each task, from any aggregator.
     groups

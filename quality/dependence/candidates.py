@@ -37,9 +37,12 @@ WORK = 50_000_000  # pairs that it may look at
 KEPT = 0.3  # of a step in the next one, so that it cannot swing between two halves of a crowd
 
 
-def log_subsets(n_workers: int, size: int) -> float:
-    """Return the logarithm of the number of groups of a size."""
-    return float(gammaln(n_workers + 1) - gammaln(size + 1) - gammaln(n_workers - size + 1))
+def log_subsets(
+    n_workers: int, size: int | Int64[np.ndarray, " sizes"]
+) -> Float64[np.ndarray, "*sizes"]:
+    """Return the logarithm of the number of groups of each size."""
+    size = np.asarray(size, dtype=np.float64)
+    return np.asarray(gammaln(n_workers + 1) - gammaln(size + 1) - gammaln(n_workers - size + 1))
 
 
 def find_candidates(
@@ -287,9 +290,8 @@ def _alike(
         np.cumsum(np.bincount(last[inside], part[inside], len(order)))
         for part in (n_common, n_agreed, n_common * expected, n_common * (1.0 - fit.chance[free]))
     )
-    size = np.arange(1.0, len(order) + 1)
-    subsets = gammaln(n_active + 1) - gammaln(size + 1) - gammaln(n_active - size + 1)
-    least = np.sqrt(2.0 * (subsets - np.log(FALSE_ALARM)))
+    size = np.arange(1, len(order) + 1)
+    least = np.sqrt(2.0 * (log_subsets(n_active, size) - np.log(FALSE_ALARM)))
     margin = _standard_errors(total, agreed, chance) - least
     margin[agreed - chance <= MIN_EXCESS * left] = 0.0
     most = int(margin.argmax())
