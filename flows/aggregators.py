@@ -181,10 +181,11 @@ def title_of(name: str) -> str:
 def weighted_majority(
     labels: CrowdLabels, *, groups: Int[np.ndarray, " workers"] | None = None
 ) -> Consensus:
-    """Return the majority vote weighted by each worker's soft reputation, 1 - penalty."""
+    """Return the majority vote weighted by :func:`~quality.reputation_weight`."""
     import quality  # numba, which `--help` need not load
 
-    return quality.weighted_majority(labels, 1.0 - quality.soft_penalty(labels), groups=groups)
+    weight = quality.reputation_weight(quality.soft_penalty(labels))
+    return quality.weighted_majority(labels, weight, groups=groups)
 
 
 def weighted_of_named(
@@ -194,7 +195,7 @@ def weighted_of_named(
     import quality  # numba, which `--help` need not load
     from quality import many_classes  # likewise
 
-    weight = 1.0 - quality.soft_penalty(labels)
+    weight = quality.reputation_weight(quality.soft_penalty(labels))
     return many_classes.weighted_of_named(labels, weight, groups=groups)
 
 

@@ -18,7 +18,7 @@ from benchmarks.quality.thinned import LARGE as WHOLE_ALONE
 from benchmarks.quality.thinned import MIN_GOLD, thinned
 from quality import CrowdLabels, auto, ebcc, glad, mmsr
 from quality.choice.automatic import CANDIDATES, ENOUGH, Candidate
-from quality.choice.held_out_labels import folds, held_of_sizes, read_held_out, sharing
+from quality.choice.held_out_labels import folds, held_of_sizes, likeliest, read_held_out
 
 N_FOLDS = 10
 SECONDS = 20  # of CPU, of a fit of crowd-kit's on the largest sets
@@ -166,7 +166,8 @@ def predicted(
             posterior = fit(rest).posterior
             by_crowd = meanings(rest, posterior)
             held = read_held_out(labels, out, posterior)
-            read = [held.log_p(sharing(held.worth())), held.log_p(0.0)]
+            alone = held._replace(most=0.0)  # without common errors
+            read = [held.log_p(*likeliest(one.worth())) for one in (held, alone)]
             read += [np.log((posterior @ one)[task, labels.label[out]]) for one in by_crowd]
             for reading, log_p in zip(READINGS, read, strict=True):
                 sums = np.bincount(task, log_p, labels.n_tasks)

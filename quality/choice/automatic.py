@@ -46,7 +46,7 @@ from quality.choice.held_out_labels import (
 )
 from quality.labels import CrowdLabels, of_voters
 from quality.parallel import Progress, counter
-from quality.reputation import soft_penalty
+from quality.reputation import reputation_weight, soft_penalty
 
 __all__ = [
     "CANDIDATES", "SOON", "Auto", "Candidate", "InPasses", "Score", "auto", "candidates_for",
@@ -89,7 +89,9 @@ class InPasses(Generic[Fitted]):
 # one seed for every table: where labels do not settle it, the choice must not be luck
 CANDIDATES: Mapping[str, Candidate] = {
     "majority_vote": majority_vote,
-    "weighted_majority": lambda labels: weighted_majority(labels, 1.0 - soft_penalty(labels)),
+    "weighted_majority": lambda labels: weighted_majority(
+        labels, reputation_weight(soft_penalty(labels))
+    ),
     "one_coin_dawid_skene": InPasses(one_coin_dawid_skene),
     "mace": InPasses(mace),
     "hierarchical_dawid_skene": InPasses(hierarchical_dawid_skene),
@@ -179,8 +181,9 @@ def auto(
 
     Labels are dealt to folds. Each fold is held out in turn, every candidate is fitted to the rest, and
     its posterior predicts the labels of the fold. A worker is taken to give the truth as often as she
-    seems to know it under that posterior, and else a class by her habit, the shares of the classes among
-    her labels, or a class for which the whole crowd takes that truth. A candidate that is `behind` the
+    seems to know it under that posterior, less what of that does not hold on labels held out. Else she gives
+    a class by her habit, the shares of the classes among her labels, or a class for which the whole crowd
+    takes that truth. A candidate that is `behind` the
     best by z standard errors has a weight in proportion to exp(-z**2 / 2). The result is the mean of the
     posteriors by weight.
 

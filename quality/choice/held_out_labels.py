@@ -18,23 +18,26 @@ from quality.parallel import kernel
 
 __all__ = [
     "Predictors", "add_known", "check_folds", "crowd_share", "dealt", "errors_of", "folds", "habits_of",
-    "held_of_sizes", "knowing", "log_by_workers", "log_of_classes", "log_right", "most_shared",
-    "predict_held_out", "predictors_of", "read_held_out", "right_of", "right_shares", "sharing",
+    "held_of_sizes", "knowing", "likeliest", "log_by_workers", "log_of_classes", "log_right", "most_shared",
+    "predict_held_out", "predictors_of", "read_held_out", "right_of", "right_shares",
 ]  # fmt: skip
 
 MAX_FOLDS = 32_767  # a label's fold is a number of 16 bits
 PSEUDO_LABELS = 2.0  # of the crowd's share of right ones, beside each worker's own
 SHRUNK_BY = 5.0  # labels of the crowd's, in a worker's habit, her knowledge, and common errors
 MOST = 0.99  # of a worker's labels that she may be held to know: anybody slips
+TRUSTS = np.linspace(0.1, 1.0, 10)  # of what workers seem to know, how much may hold
 SHARES = np.linspace(0.0, 0.9, 10)  # of what is not known that may be common errors
-SHARES.setflags(write=False)
+for grid in (TRUSTS, SHARES):
+    grid.setflags(write=False)
+FAINT = 1e-200  # a product of probabilities that a further one does not make 0
 
 
 class Predictors(NamedTuple):
     """What labels held out are predicted by.
 
     These are P(right) of each, its probability by its worker's habit and as a common error of the crowd's,
-    how often the worker knows the truth, and the largest share of common errors.
+    how often the worker seems to know the truth, and the largest share of common errors.
     """
 
     right: Float64[np.ndarray, " held"]
@@ -43,14 +46,25 @@ class Predictors(NamedTuple):
     knows: Float64[np.ndarray, " held"]
     most: float
 
-    def log_p(self, shared: float) -> Float64[np.ndarray, " held"]:
-        """Return the labels' log-probability, with common errors as a share `shared` of what is not known."""
-        unknown = (1.0 - shared) * self.habit + shared * self.error
-        return np.asarray(np.log(self.knows * self.right + (1.0 - self.knows) * unknown))
+    def log_p(self, trust: float, shared: float) -> Float64[np.ndarray, " held"]:
+        """Return the labels' log-probability.
 
-    def worth(self) -> Float64[np.ndarray, " shares"]:
-        """Return the labels' log-likelihood at each of `SHARES`; minus infinity above the largest."""
-        return np.array([self.log_p(at).sum() if at <= self.most else -np.inf for at in SHARES])
+        Of what workers seem to know a share `trust` holds, and common errors are a share `shared` of what is
+        not known.
+        """
+        known = trust * self.knows
+        unknown = (1.0 - shared) * self.habit + shared * self.error
+        return np.asarray(np.log(known * self.right + (1.0 - known) * unknown))
+
+    def worth(self) -> Float64[np.ndarray, "trusts shares"]:
+        """Return the labels' log-likelihood at each of `TRUSTS` and `SHARES`.
+
+        It is minus infinity above the largest share.
+        """
+        worth = np.full((len(TRUSTS), len(SHARES)), -np.inf)
+        n_shares = int(np.count_nonzero(self.most >= SHARES))
+        _write_worth(*self[:4], TRUSTS, SHARES[:n_shares], worth)
+        return worth
 
 
 def held_of_sizes(sizes: Int64[np.ndarray, " folds"], enough: int) -> int:
@@ -96,13 +110,15 @@ def predict_held_out(
 
     A worker gives the truth, or else a class by her habit, the shares of the classes among her labels, or
     else a class for which the crowd takes that truth. How often she knows the truth and what the crowd takes
-    it for are judged under the posterior, all by the labels that are not held out, and the share of common
-    errors by those that are. So a label that a worker's habit explains is no merit of a posterior: not of
-    one that follows those who nearly always say yes. Nor is it a fault that the crowd takes a class for
-    another, unless it does so more often than it knows the truth: then the posterior renames the classes.
+    it for are judged under the posterior, all by the labels that are not held out. How much of what workers
+    seem to know holds, and the share of common errors, are judged by the labels that are held out. So a label
+    that a worker's habit explains is no merit of a posterior: not of one that follows those who nearly always
+    say yes. It is no fault that the crowd takes a class for another, unless it does so more often than it
+    knows the truth: then the posterior renames the classes. Nor is it one to be too sure: under the vote of
+    a task's only label its worker is always right.
     """
     held = read_held_out(labels, out, posterior)
-    return held.log_p(sharing(held.worth()))
+    return held.log_p(*likeliest(held.worth()))
 
 
 def read_held_out(
@@ -214,12 +230,19 @@ def predictors_of(
     error = np.zeros(len(label))
     if errors.any():
         _add_errors(task, label, np.ascontiguousarray(posterior), errors, error)
+    else:
+        most = 0.0
     return Predictors(posterior[task, label], habits[worker, label], error, knows[worker], most)
 
 
-def sharing(worth: Float64[np.ndarray, " shares"]) -> float:
-    """Return the share of common errors, from the log-likelihood at each of `SHARES`, shrunk towards 0."""
-    return float(SHARES[np.argmax(worth + SHRUNK_BY * np.log1p(-SHARES))])
+def likeliest(worth: Float64[np.ndarray, "trusts shares"]) -> tuple[float, float]:
+    """Return the most likely of `TRUSTS`, shrunk towards 1, and of `SHARES`, shrunk towards 0.
+
+    `worth` is the log-likelihood at each.
+    """
+    prior = SHRUNK_BY * (np.log(TRUSTS)[:, np.newaxis] + np.log1p(-SHARES))
+    trust, share = np.unravel_index(np.argmax(worth + prior), worth.shape)
+    return float(TRUSTS[trust]), float(SHARES[share])
 
 
 def right_of(
@@ -284,6 +307,22 @@ def _add_known(worker, task, label, kept, posterior, habits, right, chance, by_l
         for truth in range(len(habit)):
             chance[worker[row]] += believed[truth] * habit[truth]
             given[truth] += believed[truth]
+
+
+@kernel
+def _write_worth(right, habit, error, knows, trusts, shares, worth) -> None:
+    """Write the labels' log-likelihood for each trust and share of common errors."""
+    for i, trust in enumerate(trusts):
+        for j, shared in enumerate(shares):
+            total, product = 0.0, 1.0
+            for row in range(len(right)):
+                known = trust * knows[row]
+                unknown = (1.0 - shared) * habit[row] + shared * error[row]
+                product *= known * right[row] + (1.0 - known) * unknown
+                if product < FAINT:  # one logarithm for many labels
+                    total += np.log(product)
+                    product = 1.0
+            worth[i, j] = total + np.log(product)
 
 
 @kernel

@@ -25,13 +25,15 @@ from quality.many_classes import (
     weighted_of_named,
 )
 from quality.parallel import Progress
-from quality.reputation import soft_penalty
+from quality.reputation import reputation_weight, soft_penalty
 
 __all__ = ["NamedAuto", "auto_of_named"]
 
 NAMED_CANDIDATES: Mapping[str, Callable[[CrowdLabels], NamedConsensus]] = {
     "majority_vote": majority_of_named,
-    "weighted_majority": lambda labels: weighted_of_named(labels, 1.0 - soft_penalty(labels)),
+    "weighted_majority": lambda labels: weighted_of_named(
+        labels, reputation_weight(soft_penalty(labels))
+    ),
     "one_coin_dawid_skene": InPasses(one_coin_of_named),
     "mace": InPasses(mace_of_named),
 }

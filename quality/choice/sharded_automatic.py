@@ -54,15 +54,15 @@ from quality.choice.held_out_labels import (
     habits_of,
     held_of_sizes,
     knowing,
+    likeliest,
     log_of_classes,
     log_right,
     most_shared,
     predictors_of,
     right_shares,
-    sharing,
 )
 from quality.labels import Engine, LabelShard, Sums, of_voters
-from quality.reputation import soft_penalty_by_shards
+from quality.reputation import reputation_weight, soft_penalty_by_shards
 
 __all__ = ["SHARDED", "AutoByShards", "ShardFit", "auto_by_shards", "auto_result", "fit_by_shards"]
 
@@ -157,7 +157,8 @@ def fit_by_shards(
     if name == "majority_vote":
         return ShardFit(majority_of_shard, None)
     if name == "weighted_majority":
-        return ShardFit(weighted_of_shard, 1.0 - soft_penalty_by_shards(engine))
+        weight = reputation_weight(soft_penalty_by_shards(engine))
+        return ShardFit(weighted_of_shard, weight)
     fit = FITS[name](engine, begun=begun, after=after, **(SOON if at_first else {}))
     return ShardFit(posterior_of_shard, (fit.prior, fit.table, False), fit)
 
@@ -277,9 +278,10 @@ class Kept(NamedTuple):
 class Predicting(NamedTuple):
     """How a candidate predicts a shard's labels held out.
 
-    Its posterior there is ``posterior(shard, belief)``. Each worker `knows` the truth of this share of her
-    tasks, and this `share` of her labels is right. Of what is not known, a share `shared` is the crowd's
-    common `errors`, and that share is at most `most`.
+    Its posterior there is ``posterior(shard, belief)``. Each worker seems to know the truth of a share
+    `knows` of her tasks, and this `share` of her labels to be right. Of what she seems to know a share
+    `trust` holds. Of what is not known, a share `shared` is the crowd's common `errors`, and that share is
+    at most `most`.
     """
 
     posterior: Posterior
@@ -288,7 +290,8 @@ class Predicting(NamedTuple):
     knows: Float64[np.ndarray, " workers"]
     share: Float64[np.ndarray, " workers"]
     most: float
-    shared: float
+    trust: float = 1.0
+    shared: float = 0.0
 
 
 Asked = list[tuple[Kept, list[Predicting]]]
@@ -304,11 +307,10 @@ def _predicting(
     knows = knowing(right, chance, kept.n_labels)
     share = right_shares(right, kept.n_labels, of_all)
     errors, most = errors_of(wrong, kept.n_given), most_shared(knows, kept.n_labels)
-    one = Predicting(*found[:2], errors, knows, share, most, 0.0)
-    if not one.errors.any():
-        return one
+    one = Predicting(*found[:2], errors, knows, share, most)
     (worth,) = engine.add_up(_worth, (n_folds, kept, one))
-    return one._replace(shared=sharing(worth))
+    trust, shared = likeliest(worth)
+    return one._replace(trust=trust, shared=shared)
 
 
 def _scores_by_shards(
@@ -381,7 +383,7 @@ def _known(shard: LabelShard, asked: tuple[Posterior, Any, np.ndarray]) -> Sums:
 
 
 def _worth(shard: LabelShard, asked: tuple[int, Kept, Predicting]) -> Sums:
-    """Return the log-likelihood of a shard's held-out labels at each share of common errors."""
+    """Return the log-likelihood of a shard's held-out labels at each trust and share of common errors."""
     n_folds, kept, one = asked
     out = _fold(shard, n_folds) == kept.fold
     return (_predictors(shard, shard.keep_labels(~out), out, kept, one).worth(),)
@@ -424,7 +426,7 @@ def _predicted(shard: LabelShard, asked: tuple[int, Asked]) -> Sums:
         for place, one in enumerate(candidates):
             held = _predictors(shard, rest, out, kept, one)
             hers = log_right(held.right, one.share[worker], shard.n_classes)
-            log_p[place] += np.bincount(asked_of, held.log_p(one.shared), shard.n_tasks)
+            log_p[place] += np.bincount(asked_of, held.log_p(one.trust, one.shared), shard.n_tasks)
             by_worker[place] += np.bincount(asked_of, hers, shard.n_tasks)
     apart = (one - log_p for one in log_p)
     sums = [(one.sum(axis=1), (one**2).sum(axis=1)) for one in apart]

@@ -25,6 +25,7 @@ from quality.reputation.penalties import (
     hard_level,
     hard_penalty,
     mean_share,
+    reputation_weight,
     share_sums,
     shares_of,
     soft_penalty,
@@ -40,6 +41,6 @@ __all__ = [
     "BalancedLoads", "Filtered", "FilteredDishonest", "HonestPopulation", "RobustnessBounds",
     "balanced_loads", "balanced_penalty", "chance_words", "filter_dishonest", "filter_dishonest_by_shards",
     "filter_workers", "filter_workers_by_shards", "graded_penalty", "hard_level", "hard_penalty",
-    "mean_share", "relative_penalty", "robustness_bounds", "share_sums", "shares_of", "soft_penalty",
-    "soft_penalty_by_shards", "weakest_workers",
+    "mean_share", "relative_penalty", "reputation_weight", "robustness_bounds", "share_sums",
+    "shares_of", "soft_penalty", "soft_penalty_by_shards", "weakest_workers",
 ]  # fmt: skip

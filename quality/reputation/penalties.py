@@ -54,21 +54,12 @@ from quality.matching import (
 from quality.parallel import Progress, counter, kernel
 
 __all__ = [
-    "BalancedLoads",
-    "balanced_loads",
-    "balanced_penalty",
-    "hard_level",
-    "hard_penalty",
-    "mean_share",
-    "share_sums",
-    "shares_of",
-    "soft_penalty",
-    "soft_penalty_by_shards",
-    "tally_shares",
-    "unit_shares",
-    "worker_share",
-]
+    "BalancedLoads", "balanced_loads", "balanced_penalty", "hard_level", "hard_penalty", "mean_share",
+    "reputation_weight", "share_sums", "shares_of", "soft_penalty", "soft_penalty_by_shards", "tally_shares",
+    "unit_shares", "worker_share",
+]  # fmt: skip
 
+LEAST_WEIGHT = 1e-9  # of a worker whose reputation is gone
 HALF = 31  # bits of each half of a share; a share of 1 is 2 ** 62 units
 LOWER_HALF, UPPER_UNIT, LOWER_UNIT = (1 << HALF) - 1, 2.0**-HALF, 2.0 ** (-2 * HALF)
 
@@ -112,6 +103,30 @@ def soft_penalty(labels: CrowdLabels) -> Float64[np.ndarray, " workers"]:
     """
     near = bring_near(labels)
     return near.by_worker(mean_share(*share_sums(near.labels, None)))
+
+
+@check_arguments
+def reputation_weight(
+    penalty: Float64[np.ndarray, " workers"],
+) -> Float64[np.ndarray, " workers"]:
+    """Return the weight of each worker's vote: 1 less her soft penalty, and a billionth at least.
+
+    Parameters
+    ----------
+    penalty
+        Of each worker, from 0 to 1: see :func:`soft_penalty`.
+
+    Notes
+    -----
+    **Guarantees.** A task on which no worker has more weight than that has its majority vote. So do all
+    tasks of a table with two labels of each, where whoever disagrees once has the penalty 1.
+
+    Examples
+    --------
+    >>> reputation_weight(np.array([0.25, 1.0]))
+    array([7.5e-01, 1.0e-09])
+    """
+    return np.maximum(1.0 - penalty, LEAST_WEIGHT)
 
 
 def unit_shares(labels: CrowdLabels | LabelShard) -> Int64[np.ndarray, "numbers 2"]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 
 from benchmarks.quality.crowd_sets import NEWER, SETS, read_set, right
 from quality import (
@@ -26,8 +26,7 @@ from quality.choice.automatic import (
     auto,
     candidates_for,
 )
-from quality.choice.held_out_labels import folds, predict_held_out
-from tests.quality.labels.strategies import crowds
+from tests.quality.choice.hard_crowds import hardly_knowing, taking_each_for_the_next
 
 QUICK = settings(max_examples=40, deadline=None, derandomize=True)
 
@@ -170,19 +169,6 @@ def test_a_crowd_that_knows_loses_no_candidate_to_the_vote(seed: int) -> None:
     assert weight[0] > 0 or weight[1:].any()
 
 
-def hardly_knowing(
-    skill: float | np.ndarray, n_classes: int, seed: int
-) -> tuple[CrowdLabels, np.ndarray]:
-    """100 workers who give the truth as often as `skill` says and else guess, 5 labels a task."""
-    rng = np.random.default_rng(seed)
-    asked = regular_assignment(n_tasks=1000, n_workers=100, labels_per_task=5, rng=rng)
-    truth = rng.integers(n_classes, size=1000)
-    hers = np.broadcast_to(skill, 100)[asked.worker]
-    knows, guessed = rng.random(5000) < hers, rng.integers(n_classes, size=5000)
-    given_labels = np.where(knows, truth[asked.task], guessed)
-    return encode(asked.worker, asked.task, given_labels), truth
-
-
 @pytest.mark.parametrize("n_good", [2, 3, 5])
 @pytest.mark.parametrize("seed", range(2))
 def test_workers_who_nearly_always_say_yes_do_not_capture_the_choice(
@@ -244,103 +230,6 @@ def test_the_same_on_every_run() -> None:
     assert one.posterior.tobytes() == other.posterior.tobytes()
 
 
-@QUICK
-@given(crowds())
-def test_every_label_of_a_task_with_two_or_more_is_held_out_once(labels: CrowdLabels) -> None:
-    fold = folds(labels, 4)
-    n_labels = np.diff(labels.task_start)
-    assert np.array_equal(fold >= 0, n_labels[labels.task] > 1)
-    for number in range(4):
-        left = np.bincount(labels.task[fold != number], minlength=labels.n_tasks)
-        assert (left[n_labels > 0] > 0).all()  # no fold has all of a task's
-    for task in range(labels.n_tasks):
-        sizes = np.bincount(fold[labels.task == task].clip(0), minlength=4)
-        assert sizes.max() <= max(1, -(-n_labels[task] // min(4, max(n_labels[task], 1))))
-
-
-def test_a_fold_has_a_tenth_of_the_labels_where_tasks_have_two(rng: np.random.Generator) -> None:
-    """Halves would judge every candidate on one label a task, and choose the simplest."""
-    assignment = regular_assignment(n_tasks=400, n_workers=30, labels_per_task=2, rng=rng)
-    labels = encode(assignment.worker, assignment.task, rng.integers(2, size=800))
-    assert np.bincount(folds(labels, 10)).tolist() == [80] * 10
-
-
-def test_a_worker_who_labels_everything_is_in_every_fold() -> None:
-    worker, task = np.divmod(np.arange(400), 40)
-    labels = encode(worker, task, task % 2)
-    fold = folds(labels, 5)
-    for code in range(10):
-        assert np.array_equal(np.bincount(fold[labels.worker == code]), np.full(5, 8))
-
-
-@QUICK
-@given(crowds())
-def test_a_prediction_is_by_habit_by_what_a_worker_knows_and_by_common_errors(
-    labels: CrowdLabels,
-) -> None:
-    """Oracle: all three, worker for worker and label for label."""
-    check_prediction(labels, folds(labels, 3) == 0)
-
-
-def test_what_a_crowd_takes_for_another_is_a_common_error() -> None:
-    """Oracle, where common errors have a share."""
-    labels, _ = taking_each_for_the_next(n_tasks=60, seed=0)
-    assert check_prediction(labels, folds(labels, 3) == 0) > 0
-
-
-def check_prediction(labels: CrowdLabels, out: np.ndarray) -> float:
-    """Compare with loops; return the share of common errors."""
-    posterior = majority_vote(labels.keep_labels(~out)).posterior
-    kept = list(zip(labels.worker[~out], labels.task[~out], labels.label[~out], strict=True))
-    n_classes = labels.n_classes
-    crowd = np.bincount(labels.label[~out], minlength=n_classes) + 1 / n_classes
-    errors = np.zeros((n_classes, n_classes))
-    for truth in range(n_classes if len(kept) >= n_classes**2 else 0):
-        for _, task, label in kept:
-            errors[truth, label] += (label != truth) * posterior[task, truth]
-        others = np.where(np.arange(n_classes) == truth, 0, crowd)
-        errors[truth] = (errors[truth] + 5 * others / others.sum()) / (errors[truth].sum() + 5)
-    habit, right, chance, n_labels = {}, {}, {}, {}
-    for worker in range(labels.n_workers):
-        hers = [(task, label) for by, task, label in kept if by == worker]
-        counts = np.bincount(np.array([label for _, label in hers], dtype=int), minlength=n_classes)
-        habit[worker] = (counts + 5 * crowd / crowd.sum()) / (len(hers) + 5)
-        n_labels[worker] = len(hers)
-        right[worker] = sum(posterior[task, label] for task, label in hers)
-        chance[worker] = sum(posterior[task] @ habit[worker] for task, _ in hers)
-    beyond = {worker: right[worker] - chance[worker] for worker in habit}
-    of_all = sum(beyond.values()) / (len(kept) - sum(chance.values()) + 1)
-    knows = {
-        worker: np.clip((more + 5 * of_all) / (n_labels[worker] - chance[worker] + 5), 0, 0.99)
-        for worker, more in beyond.items()
-    }
-    known = sum(knows[worker] for worker, _, _ in kept) / len(kept)
-    rows = list(zip(labels.worker[out], labels.task[out], labels.label[out], strict=True))
-
-    def predicted(shared: float) -> np.ndarray:
-        expected = []
-        for worker, task, label in rows:
-            unknown = (1 - shared) * habit[worker][label]
-            unknown += shared * (posterior[task] @ errors[:, label])
-            expected.append(knows[worker] * posterior[task, label] + (1 - knows[worker]) * unknown)
-        return np.log(expected)
-
-    shares = [at for at in np.linspace(0, 0.9, 10) if at <= known / (1 - known)]
-    shared = max(shares, key=lambda one: predicted(one).sum() + 5 * np.log(1 - one))
-    found = predict_held_out(labels, out, posterior)
-    assert found == pytest.approx(predicted(shared), abs=1e-9)
-    return shared
-
-
-def taking_each_for_the_next(*, n_tasks: int, seed: int) -> tuple[CrowdLabels, np.ndarray]:
-    """Five classes, 30 labels a worker, 5 a task: .6 are right, and .35 name the class after the truth."""
-    rng = np.random.default_rng(seed)
-    rows = regular_assignment(n_tasks=n_tasks, n_workers=n_tasks // 6, labels_per_task=5, rng=rng)
-    truth = rng.integers(5, size=n_tasks)
-    apart = rng.choice(3, len(rows.task), p=[0.6, 0.35, 0.05])
-    return encode(rows.worker, rows.task, (truth[rows.task] + apart) % 5), truth
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_a_crowd_that_takes_a_class_for_another_is_read_by_its_errors(seed: int) -> None:
     """Dawid–Skene undoes common errors; to habits alone a vote that believes them predicts as well."""
@@ -348,18 +237,6 @@ def test_a_crowd_that_takes_a_class_for_another_is_read_by_its_errors(seed: int)
     best = right(hierarchical_dawid_skene(labels).posterior, truth)
     assert best > right(majority_vote(labels).posterior, truth) + 5.0
     assert right(auto(labels).posterior, truth) > best - 1.0
-
-
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("skill", [0.5, 0.9])
-def test_a_posterior_that_renames_the_classes_predicts_worse(skill: float, seed: int) -> None:
-    """All labels would be common errors, and nobody would know the truth."""
-    labels, truth = hardly_knowing(skill, 5, seed)
-    out = folds(labels, 10) == 0
-    posterior = np.where(np.eye(5)[truth[labels.tasks]] > 0, 0.96, 0.01)
-    found = predict_held_out(labels, out, posterior).mean()
-    for renamed in (np.roll(posterior, 1, axis=1), posterior[:, [1, 0, 2, 3, 4]]):
-        assert found > predict_held_out(labels, out, renamed).mean() + 0.1
 
 
 def test_a_large_table_is_held_out_in_fewer_folds(rng: np.random.Generator) -> None:

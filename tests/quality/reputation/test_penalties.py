@@ -17,11 +17,14 @@ from quality import (
     conflict_tasks,
     encode,
     hard_penalty,
+    majority_vote,
     power_law_assignment,
     regular_assignment,
+    reputation_weight,
     semi_matching,
     simulate_crowd,
     soft_penalty,
+    weighted_majority,
 )
 from quality.reputation.penalties import balanced_loads, balanced_penalty
 from tests.quality.labels.strategies import Row, bipartite, crowds, label_rows, named_crowd
@@ -47,6 +50,20 @@ def test_soft_penalty_is_the_mean_of_one_over_who_said_the_same(labels: CrowdLab
                 shares[worker].append(1 / len(workers))
     expected = [np.mean(share) if share else 0.0 for share in shares]
     assert soft_penalty(labels) == pytest.approx(expected)
+
+
+def test_without_weight_on_a_task_the_majority_decides() -> None:
+    rng = np.random.default_rng(0)
+    rows = regular_assignment(n_tasks=300, n_workers=20, labels_per_task=2, rng=rng)
+    crowd = simulate_crowd(rows, rng.integers(3, size=300), n_classes=3, adversaries={}, rng=rng)
+    labels = encode(crowd.worker, crowd.task, crowd.label)
+    penalty = soft_penalty(labels)
+    assert penalty.max() == 1.0
+    vote = weighted_majority(labels, reputation_weight(penalty))
+    majority = majority_vote(labels)
+    assert np.array_equal(vote.label, majority.label)
+    assert np.array_equal(vote.tied, majority.tied)
+    assert not vote.tied.all()
 
 
 @QUICK
