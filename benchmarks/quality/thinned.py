@@ -24,11 +24,12 @@ from quality import (
     majority_vote,
     one_coin_dawid_skene,
 )
-from quality.choice.automatic import Candidate
+from quality.choice.automatic import CANDIDATES, Candidate
 
 RULES: dict[str, Candidate] = {
     "auto": auto,
     "majority_vote": majority_vote,
+    "weighted_majority": CANDIDATES["weighted_majority"],
     "one_coin_dawid_skene": one_coin_dawid_skene,
     "mace": mace,
     "glad": glad,
