@@ -27,6 +27,7 @@ PSEUDO_LABELS = 2.0  # of the crowd's share of right ones, beside each worker's 
 SHRUNK_BY = 5.0  # labels of the crowd's, in a worker's habit, her knowledge, and common errors
 MOST = 0.99  # of a worker's labels that she may be held to know: anybody slips
 TRUSTS = np.linspace(0.1, 1.0, 10)  # of what workers seem to know, how much may hold
+DOUBTED_BY = 20.0  # labels, that less than all of it holds
 SHARES = np.linspace(0.0, 0.9, 10)  # of what is not known that may be common errors
 for grid in (TRUSTS, SHARES):
     grid.setflags(write=False)
@@ -240,7 +241,7 @@ def likeliest(worth: Float64[np.ndarray, "trusts shares"]) -> tuple[float, float
 
     `worth` is the log-likelihood at each.
     """
-    prior = SHRUNK_BY * (np.log(TRUSTS)[:, np.newaxis] + np.log1p(-SHARES))
+    prior = DOUBTED_BY * np.log(TRUSTS)[:, np.newaxis] + SHRUNK_BY * np.log1p(-SHARES)
     trust, share = np.unravel_index(np.argmax(worth + prior), worth.shape)
     return float(TRUSTS[trust]), float(SHARES[share])
 

@@ -70,7 +70,7 @@ def test_it_is_no_fault_of_a_posterior_to_be_too_sure(seed: int) -> None:
     out = folds(labels, 10) == 0
     sure = majority_vote(labels.keep_labels(~out)).posterior
     found = [predict_held_out(labels, out, p).mean() for p in (sure, 0.6 * sure + 0.4 / 5)]
-    assert found[0] == pytest.approx(found[1], abs=0.1)
+    assert found[0] == pytest.approx(found[1], abs=0.15)  # 0.4 to 1 where all of it holds
 
 
 def check_prediction(labels: CrowdLabels, out: np.ndarray) -> tuple[float, float]:
@@ -112,7 +112,8 @@ def check_prediction(labels: CrowdLabels, out: np.ndarray) -> tuple[float, float
         return np.log(expected)
 
     def likely(both: tuple[float, float]) -> float:
-        return float(predicted(*both).sum() + 5 * (np.log(both[0]) + np.log(1 - both[1])))
+        doubt = 20 * np.log(both[0]) + 5 * np.log(1 - both[1])
+        return float(predicted(*both).sum() + doubt)
 
     most = known / (1 - known) if errors.any() else 0
     shares = [at for at in np.linspace(0, 0.9, 10) if at <= most]
