@@ -103,8 +103,7 @@ class Simulation:
 
     def delete(self, path: str) -> None:
         """Remove elements, all below them, and every message that touches them."""
-        for found in self.tree.select(path):
-            element = _whole(found, "delete")
+        for element in [_whole(found, "delete") for found in self.tree.select(path)]:
             if element.parent is None:
                 raise ValueError("the root / must stay, got delete /")
             below = list(element.subtree())
@@ -215,6 +214,8 @@ class Simulation:
 
     def set(self, path: str, /, **fields: Any) -> None:
         """Set fields of all that a path names: numbers, texts, an array with an entry per row, draws.
+
+        Elements that act on events, such as workers and tasks, read their fields at the next reset.
 
         Raises
         ------
@@ -335,7 +336,7 @@ class Simulation:
         return [(one.selection, one.field, one.every) for one in self._graphs]
 
     def data(self, path: str, field: str) -> Trace:
-        """Return what a graph has recorded.
+        """Return what a graph has recorded: nothing before the first step or reset.
 
         Raises
         ------
@@ -346,11 +347,9 @@ class Simulation:
         name = found.element.cls.field_named(field)
         for graph in self._graphs:
             if (graph.selection, graph.field) == (found, name):
-                values = np.array(graph.values).reshape(len(graph.times), -1)
-                single = values.shape[1] == 1 if graph.times else True
-                return Trace(
-                    np.array(graph.times), values[:, 0] if single and graph.times else values
-                )
+                width = found.element.values[name][found.start : found.stop].size
+                values = np.array(graph.values).reshape(len(graph.times), width)
+                return Trace(np.array(graph.times), values[:, 0] if width == 1 else values)
         raise ValueError(
             f"{found} must have a graph of {name}, got none; `graph {path} {field}` makes one"
         )

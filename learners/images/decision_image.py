@@ -6,8 +6,9 @@
 array([ 0.95, -0.95,  0.  ])
 """
 
+import warnings
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -151,9 +152,11 @@ class DecisionImage(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         normal, self.intercept_, dual = self._trained(scores, positive)
         self.normal_, self.dual_coef_ = normal / scale, dual / scale**2
         self.decision_image_ = self.normal_ @ self.components_
-        varied = self.normal_ * deviation**2
-        spread = float(varied @ self.normal_)
-        self.pattern_ = varied @ self.components_ / (spread or 1.0)
+        moved = self.normal_ * deviation  # the decision's deviation along each component
+        size = np.abs(moved).max()  # taken out first: its square may be no double
+        share = moved / (size or 1.0)
+        spread = float(share @ share) * size
+        self.pattern_ = (share * deviation) @ self.components_ / (spread or 1.0)
         weight = np.maximum(np.stack([self.dual_coef_, -self.dual_coef_]), 0)
         total = weight.sum(axis=1, keepdims=True)
         self._portraits = weight @ x / np.where(total > 0, total, np.nan)
@@ -201,8 +204,17 @@ class DecisionImage(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         That threshold is in proportion to 1 / cos(W, template) whatever the classifier: it measures how
         much of W the observer sees, not how much the classifier is like the observer.
+
+        Raises
+        ------
+        ValueError
+            If the template is at a right angle to the other image, along which it has no threshold.
         """
         mine, theirs = (cosine(one.decision_image_, template) for one in (self, other))
+        if theirs == 0:
+            raise ValueError(
+                "template must have a part along the other decision image, got one at a right angle to it"
+            )
         return mine / theirs
 
     def _portrait(self, side: int) -> Float[np.ndarray, " features"]:
@@ -232,9 +244,7 @@ class DecisionImage(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             model = RelevanceVectorClassifier(n_landmarks=few, random_state=self.random_state or 0)
             model.fit(scores, positive)
         elif kind == "lda":
-            unit = scores.std(axis=0)  # the solver depends on it, the shrinkage does not
-            model = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
-            model.fit(scores / unit, positive).coef_ /= unit
+            model = _discriminant(scores, positive)
         elif isinstance(kind, str):
             raise ValueError(
                 f"classifier must be one of {', '.join(CLASSIFIERS)} or an estimator, got {kind!r}"
@@ -280,6 +290,25 @@ class DecisionImage(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
+
+
+def _discriminant(scores: Float[np.ndarray, "rows components"], positive: Any) -> Any:
+    """Fit a linear discriminant with shrinkage; the rows of some class must differ."""
+    if not _differ_within(scores, positive):
+        raise ValueError(
+            "rows of a class must differ for classifier 'lda', got equal rows in each class: take 'centroid'"
+        )
+    unit = scores.std(axis=0)  # the solver depends on it, the shrinkage does not
+    model = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
+    with warnings.catch_warnings():  # of a class of one row: the covariance is then the other's
+        warnings.filterwarnings("ignore", "Only one sample available")
+        model.fit(scores / unit, positive).coef_ /= unit
+    return model
+
+
+def _differ_within(rows: Float[np.ndarray, "rows columns"], positive: Any) -> bool:
+    """Return whether the rows of either class differ among themselves."""
+    return any((rows[one] != rows[one][:1]).any() for one in (positive, ~positive))
 
 
 def _components(
@@ -398,8 +427,8 @@ def compare_decision_images(
     Raises
     ------
     ValueError
-        As `DecisionImage` does, or if n_boot is below 2, level not in (0, 1), or there are not a group for
-        each task, and two groups.
+        As `DecisionImage` does, or if crowd and gold have other classes, n_boot is below 2, level not in
+        (0, 1), or there are not a group for each task, and two groups.
 
     Examples
     --------
@@ -410,12 +439,17 @@ def compare_decision_images(
     >>> found.cosine < found.ceiling, bool(found.high[1] < 0)
     (True, True)
     """
-    if not n_boot >= 2:
-        raise ValueError(f"n_boot must be >= 2, got n_boot={n_boot}")
+    if not (isinstance(n_boot, Integral) and n_boot >= 2):
+        raise ValueError(f"n_boot must be >= 2 and whole, got n_boot={n_boot!r}")
     if not 0 < level < 1:
         raise ValueError(f"level must be in (0, 1), got level={level}")
     labels = [np.asarray(one) for one in (crowd, gold)]
     images = [DecisionImage(classifier).fit(x, one) for one in labels]
+    classes = [one.classes_.tolist() for one in images]
+    if classes[0] != classes[1]:  # the second class of each is positive
+        raise ValueError(
+            f"crowd and gold must have the same two classes, got {classes[0]} and {classes[1]}"
+        )
     fixed = [DecisionImage(classifier, C=1.0 if np.isnan(one.C_) else one.C_) for one in images]
     x = np.asarray(x, dtype=np.float64)
     names = np.arange(len(x)) if groups is None else np.asarray(groups)
@@ -429,10 +463,12 @@ def compare_decision_images(
         )
 
     def trained(side: int, rows: Any) -> DecisionImage | None:
-        some = x[rows]
-        if len(np.unique(labels[side][rows])) < 2 or not (some != some[0]).any():
+        some, label = x[rows], labels[side][rows]
+        if len(np.unique(label)) < 2 or not (some != some[0]).any():
             return None
-        image: DecisionImage = clone(fixed[side]).fit(x[rows], labels[side][rows])
+        if classifier == "lda" and not _differ_within(some, label == label[0]):
+            return None
+        image: DecisionImage = clone(fixed[side]).fit(some, label)
         return image
 
     agreement: list[list[float]] = [[], []]

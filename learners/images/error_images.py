@@ -8,6 +8,7 @@ array([2])
 """
 
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -108,8 +109,10 @@ def error_image_test(
         raise ValueError(
             f"features must be finite, got {x[row, column]} at row {row}, column {column}"
         )
-    if not n_permutations >= 1:
-        raise ValueError(f"n_permutations must be >= 1, got n_permutations={n_permutations}")
+    if not (isinstance(n_permutations, Integral) and n_permutations >= 1):
+        raise ValueError(
+            f"n_permutations must be >= 1 and whole, got n_permutations={n_permutations!r}"
+        )
     try:
         members = {one: gold == one for one in np.unique(gold)}
     except TypeError:

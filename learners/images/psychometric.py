@@ -9,6 +9,7 @@
 
 import math
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -23,9 +24,8 @@ __all__ = ["Link", "PsychometricFunction", "PsychometricPosterior", "psychometri
 Link: TypeAlias = Literal["weibull", "logistic"]
 
 SLOPES = {"weibull": (0.2, 20.0), "logistic": (0.01, 10.0)}  # of "logistic" in ranges of the levels
-STARTS = {"weibull": (1.0, 3.0), "logistic": (0.1, 0.3)}
-# how far beyond the levels thresholds are sought: in logs, and in ranges
-BEYOND = {"weibull": 3.0, "logistic": 1.0}
+STARTS = 20, 6  # places that are compared for a start, and slopes that have one each
+BEYOND = {"weibull": 3.0, "logistic": 1.0}  # the levels, for thresholds: in logs, and in ranges
 MAX_AT_ONCE = 4000  # workers whose posteriors on the grid are held: 200 MB
 CELLS = (40, 8, 20)  # places, slopes and lapse rates of the grid
 FINE_CELLS = (16, 12, 12)  # of a smaller box, for a worker whose posterior is narrow
@@ -88,8 +88,7 @@ class PsychometricFunction(BaseEstimator):  # type: ignore[misc]
     References
     ----------
     .. [1] Wichmann, Hill, "The psychometric function: I. Fitting, sampling, and goodness of fit",
-    Perception
-       and Psychophysics 63 (2001).
+       Perception and Psychophysics 63 (2001).
 
     Examples
     --------
@@ -130,16 +129,17 @@ class PsychometricFunction(BaseEstimator):  # type: ignore[misc]
         x, right, n = (np.asarray(one, dtype=np.float64) for one in (x, right, n))
         sure = np.ones_like(x) if certainty is None else np.asarray(certainty, dtype=np.float64)
         self._check(x, right, n, sure)
-        self._unit = (0.0, 1.0) if self.link == "weibull" else (float(x.min()), float(np.ptp(x)))
+        self._unit = _unit(x, self.link)
         x = (x - self._unit[0]) / self._unit[1]  # the optimiser's steps and tolerance are absolute
         self._counts = x, right, n, sure
         place, beyond = np.log(x[x > 0]) if self.link == "weibull" else x, BEYOND[self.link]
         slopes = [math.log(one) for one in SLOPES[self.link]]
         places = float(place.min()) - beyond, float(place.max()) + beyond
         self._bounds = places, (slopes[0], slopes[1]), (0.0, float(self.lapse_max))
-        middle = float(np.median(place))
-        starts = [(middle, math.log(one), self.lapse_max / 3) for one in STARTS[self.link]]
-        best = min((self._likeliest(one) for one in starts), key=lambda one: float(one.fun))
+        ways, steep = (np.linspace(*one, k) for one, k in zip(self._bounds, STARTS, strict=False))
+        lapses = 0.0, self.lapse_max
+        starts = [min(product(ways, (one,), lapses), key=self._loss) for one in steep]
+        best = min(map(self._likeliest, starts), key=lambda one: float(one.fun))
         self._free, self.log_likelihood_, self.converged_ = best.x, -float(best.fun), best.success
         scale, slope, self.lapse_ = self._named(best.x)
         self.scale_, self.slope_ = self._unit[0] + self._unit[1] * scale, self._unit[1] * slope
@@ -171,17 +171,17 @@ class PsychometricFunction(BaseEstimator):  # type: ignore[misc]
 
     def _likeliest(self, start: tuple[float, ...], held: int | None = None) -> Any:
         """Maximise the likelihood of threshold, log slope and lapse rate, with one held if asked."""
-        x, right, n, sure = self._counts
-
-        def loss(free: Float[np.ndarray, " 3"]) -> float:
-            share = _share(x, *self._named(free), self.chance, self.link)
-            agreeing = np.clip(_agreeing(share, sure, self.chance), 1e-12, 1 - 1e-12)
-            return float(-(xlogy(right, agreeing) + xlogy(n - right, 1 - agreeing)).sum())
-
         bounds = [(start[i], start[i]) if i == held else one for i, one in enumerate(self._bounds)]
-        return minimize(loss, np.array(start), method="L-BFGS-B", bounds=bounds)
+        return minimize(self._loss, np.array(start), method="L-BFGS-B", bounds=bounds)
 
-    def _named(self, free: Float[np.ndarray, " 3"]) -> tuple[float, float, float]:
+    def _loss(self, free: Any) -> float:
+        """Return minus the log likelihood of threshold, log slope and lapse rate."""
+        x, right, n, sure = self._counts
+        share = _share(x, *self._named(free), self.chance, self.link)
+        agreeing = np.clip(_agreeing(share, sure, self.chance), 1e-12, 1 - 1e-12)
+        return float(-(xlogy(right, agreeing) + xlogy(n - right, 1 - agreeing)).sum())
+
+    def _named(self, free: Any) -> tuple[float, float, float]:
         """Return scale, slope and lapse rate, given the threshold (or its log), log slope and lapse rate."""
         slope, lapse = math.exp(free[1]), float(free[2])
         unit = _level_at(self._middle(lapse), 1.0, slope, lapse, self.chance, self.link)
@@ -235,10 +235,16 @@ class PsychometricFunction(BaseEstimator):  # type: ignore[misc]
             raise ValueError("right must be from 0 to n, and n finite, at each level")
 
 
+def _unit(x: Float[np.ndarray, " levels"], link: Link) -> tuple[float, float]:
+    """Return the origin and unit of the levels, in which thresholds and slopes are sought."""
+    return (0.0, 1.0) if link == "weibull" else (float(x.min()), float(np.ptp(x)))
+
+
 def _share(
     x: Float[np.ndarray, " levels"], a: Any, b: Any, lapse: Any, chance: float, link: Link
 ) -> Float[np.ndarray, "*points levels"]:
-    f = -np.expm1(-((x / a) ** b)) if link == "weibull" else expit((x - a) / b)
+    with np.errstate(over="ignore", under="ignore"):  # F is then 1, or 0
+        f = -np.expm1(-((x / a) ** b)) if link == "weibull" else expit((x - a) / b)
     return np.asarray(chance + (1 - chance - lapse) * f)
 
 
@@ -348,8 +354,9 @@ def psychometric_posterior(
     judge._check(x, right.sum(axis=0), np.maximum(n.sum(axis=0), 1), sure)
     if not ((right >= 0) & (right <= n)).all():
         raise ValueError("right must be from 0 to n at each level")
-    whole = _whole_box(x, lapse_max, link)
-    known = (x, sure, chance, link)
+    zero, one = _unit(x, link)
+    x = (x - zero) / one
+    whole, known = _whole_box(x, lapse_max, link), (x, sure, chance, link)
     parts = []
     for first in range(0, max(len(n), 1), MAX_AT_ONCE):
         some = slice(first, first + MAX_AT_ONCE)
@@ -358,10 +365,11 @@ def psychometric_posterior(
         for row in np.flatnonzero(~grid.is_resolved()).tolist():
             at = slice(first + row, first + row + 1)
             fine = _refined(whole, grid.around(row, whole), right[at], n[at], *known)
-            for one, value in zip(found, fine.summary(level, link), strict=True):
-                one[row] = value[0]
+            for column, value in zip(found, fine.summary(level, link), strict=True):
+                column[row] = value[0]
         parts.append(found)
-    return PsychometricPosterior(*map(np.concatenate, zip(*parts, strict=True)))
+    columns = list(map(np.concatenate, zip(*parts, strict=True)))
+    return PsychometricPosterior(*(zero + one * ends for ends in columns[:3]), *columns[3:])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -386,8 +394,7 @@ class _Grid:
         )
         place, slope, lapse = (one.ravel()[:, None] for one in np.meshgrid(*middle, indexing="ij"))
         place, slope = (np.exp(place) if link == "weibull" else place), np.exp(slope)
-        with np.errstate(over="ignore", under="ignore"):
-            share = _share(x, place, slope, lapse, chance, link)
+        share = _share(x, place, slope, lapse, chance, link)
         agreeing = np.clip(_agreeing(share, sure, chance), 1e-12, 1 - 1e-12)
         log = right @ np.log(agreeing).T + (n - right) @ np.log1p(-agreeing).T
         log += 3 * np.log1p(-lapse[:, 0])
@@ -485,9 +492,8 @@ def _quantile(
     start = np.where(after > 0, below[rows, after - 1], 0.0)
     gone = (share - start) / np.maximum(below[rows, after] - start, np.finfo(float).tiny)
     found = edge[after] + np.clip(gone, 0, 1) * (edge[after + 1] - edge[after])
-    mean = (weight * middle).sum(
-        axis=1
-    )  # no matrix product: its bytes depend on the number of rows
+    # no matrix product: its bytes depend on the number of rows
+    mean = (weight * middle).sum(axis=1)
     variance = (weight * np.square(middle - mean[:, None])).sum(axis=1)
     spread = variance + (weight * np.square(reach)).sum(axis=1) / 3
     return np.asarray(mean + (found - mean) * np.sqrt(variance / spread))

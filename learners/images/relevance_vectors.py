@@ -285,6 +285,9 @@ class RelevanceVectorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
             raise ValueError(
                 "kernel must be computed from rows, got kernel='precomputed'; pass a name or a function"
             )
+        most: Any = self.max_iter
+        if not (isinstance(most, Integral) and int(most) >= 1):
+            raise ValueError(f"max_iter must be >= 1 and whole, got max_iter={most!r}")
         if not (self.gamma is None or (isinstance(self.gamma, Real) and 0 < self.gamma < np.inf)):
             raise ValueError(f"gamma must be > 0 or None, got gamma={self.gamma!r}")
         kernel = self._kernel(x, x[rows])

@@ -4,7 +4,7 @@ A program is an array of whole numbers, one row for each cell in the order of co
 `OP` to `SIZE` below, and an array of parameters. `state` has a row for each lane.
 """
 
-from math import exp, isfinite, log, nan, pi, sqrt, tanh
+from math import exp, isfinite, isnan, log, nan, pi, sqrt, tanh
 from typing import Any
 
 import numpy as np
@@ -50,9 +50,9 @@ def gate(s: Array, o: int, p: Array, q: int, x: float, y: float, learn: bool) ->
         if p[q + 4] > 0:
             s[o] = max(w + p[q] * x - p[q + 1] * y, 0.0)
         else:
-            s[o] = max(
-                w + p[q] * x * w ** (2.0 - p[q + 3]) - p[q + 1] * y * w ** (1.0 + p[q + 2]), 1e-12
-            )
+            new = w + p[q] * x * w ** (2.0 - p[q + 3]) - p[q + 1] * y * w ** (1.0 + p[q + 2])
+            if not isnan(new):  # of a weight that gains alone, whose powers are infinite
+                s[o] = min(max(new, 1e-12), LARGEST)
     return float(s[o])
 
 

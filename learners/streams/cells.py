@@ -239,12 +239,17 @@ class FloatingGate:
             )
 
     def weight(self, p: np.ndarray | float) -> np.ndarray:
-        """Return the weight at rest for probabilities p."""
+        """Return the weight at rest for probabilities p; ValueError if one is not in [0, 1]."""
         p = np.asarray(p, float)
+        if not ((p >= 0) & (p <= 1)).all():
+            raise ValueError(f"p must be in [0, 1], got {p[~((p >= 0) & (p <= 1))][0]:g}")
         ratio = p / (self.eta_both * p + self.eta_single * (1 - p))
         return np.asarray((self.inc / self.dec * ratio) ** (1 / (self.sigma + self.epsilon - 1)))
 
     def invert(self, weight: np.ndarray | float) -> np.ndarray:
-        """Return the probabilities p that have these weights at rest."""
-        ratio = np.asarray(weight, float) ** (self.sigma + self.epsilon - 1) * self.dec / self.inc
+        """Return the probabilities p that have these weights at rest; ValueError for one below 0."""
+        weight = np.asarray(weight, float)
+        if not (weight >= 0).all():
+            raise ValueError(f"a weight must be >= 0, got {weight[~(weight >= 0)][0]:g}")
+        ratio = weight ** (self.sigma + self.epsilon - 1) * self.dec / self.inc
         return np.asarray(ratio * self.eta_single / (1 - ratio * (self.eta_both - self.eta_single)))

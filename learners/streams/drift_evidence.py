@@ -32,11 +32,18 @@ STEPS = 50  # steps of bisection, for an error of 1e-15
 def alarm_levels(n_lanes: int, *, false_alarm: float) -> np.ndarray:
     """Return the level α of each lane's alarm; they add up to less than `false_alarm`.
 
+    Raises
+    ------
+    ValueError
+        If `false_alarm` is not above 0 and below 1.
+
     Examples
     --------
     >>> alarm_levels(2, false_alarm=0.05).round(6)
     array([0.000495, 0.000485])
     """
+    if not 0 < false_alarm < 1:
+        raise ValueError(f"false_alarm must be within 0 and 1, got false_alarm={false_alarm}")
     k = np.arange(n_lanes)
     return np.asarray(false_alarm * LANES / ((k + 1 + LANES) * (k + LANES)))
 
@@ -55,6 +62,11 @@ def constant_rate_interval(
     level
         Probability that the rate lies within, at all times at once, if it is constant.
 
+    Raises
+    ------
+    ValueError
+        If `level` is not above 0 and below 1.
+
     Notes
     -----
     **Guarantees.** The interval holds a constant rate at all events at once with at least this probability.
@@ -69,6 +81,8 @@ def constant_rate_interval(
     """
     from scipy.special import betaln, xlogy  # not needed to run the array
 
+    if not 0 < level < 1:
+        raise ValueError(f"level must be within 0 and 1, got level={level}")
     n, ones = np.asarray(n, float), np.asarray(ones, float)
     bound = np.log(1 - level) + np.log(ratio) + betaln(ones + 0.5, n - ones + 0.5) - np.log(np.pi)
 

@@ -102,7 +102,7 @@ def place_and_route(program: Program, geometry: Any, lines: Any) -> Placement:
     if not (isinstance(lines, Integral) and 3 <= int(lines) <= MOST_LINES):
         raise ConfigError(f"lines must be a whole number within 3 and {MOST_LINES}, got {lines!r}")
     lines = int(lines)
-    if geometry != "auto":
+    if not (isinstance(geometry, str) and geometry == "auto"):
         return _switched(program, _filled(program, _sides(geometry), lines), lines, auto=False)
     sides = (2, 2)
     while True:
@@ -118,14 +118,16 @@ def place_and_route(program: Program, geometry: Any, lines: Any) -> Placement:
 
 def _sides(geometry: Any) -> tuple[int, int]:
     try:
-        rows, columns = (int(side) for side in geometry)
+        rows, columns = geometry
     except (TypeError, ValueError):
         rows = columns = 0
-    if not (1 <= rows <= LARGEST and 1 <= columns <= LARGEST):
+    if not all(
+        isinstance(side, Integral) and 1 <= int(side) <= LARGEST for side in (rows, columns)
+    ):
         raise ConfigError(
             f'geometry must be "auto" or two whole numbers within 1 and {LARGEST}, got {geometry!r}'
         )
-    return rows, columns
+    return int(rows), int(columns)
 
 
 def _filled(

@@ -100,17 +100,18 @@ class GivenGraph:
     def of(cls, graph: Any, *, n_levels: int, lower: bool) -> "GivenGraph":
         """Read {parent: [children]} or a networkx DiGraph; it must have one root and no cycle."""
         children = _children(graph)
-        nodes = list(dict.fromkeys([*children, *(c for below in children.values() for c in below)]))
+        below_some = [child for below in children.values() for child in below]
+        nodes = list(dict.fromkeys([*children, *below_some]))
         if not nodes:
             raise ValueError("graph must have a root, got a graph without nodes")
+        for node in (*(node for node in children if node is not None), *below_some):
+            if _is_missing(node):
+                raise ValueError(
+                    f"a concept must have a name, got {node!r}, which stands for no label"
+                )
         parents: dict[Hashable, int] = dict.fromkeys(nodes, 0)
-        for below in children.values():
-            for child in below:
-                if _is_missing(child):
-                    raise ValueError(
-                        f"a concept must have a name, got {child!r}, which stands for no label"
-                    )
-                parents[child] += 1
+        for child in below_some:
+            parents[child] += 1
         roots = [node for node in nodes if parents[node] == 0]
         depth = dict.fromkeys(roots, 0)
         ready, seen = list(roots), 0
@@ -180,12 +181,15 @@ def _children(graph: Any) -> dict[Hashable, list[Hashable]]:
             "graph must be a mapping of parents to children or a networkx DiGraph,"
             f" got {type(graph).__name__}"
         )
+    found = {}
     for node, below in graph.items():
         if isinstance(below, str) or not isinstance(below, Iterable):
             raise TypeError(f"children of {node!r} must be a list of names, got {below!r}")
-        for child in below:
+        listed = list(below)  # once, for an iterator is then at its end
+        for child in listed:
             _check_hashable(child, f"child of {node!r}")
-    return {node: list(dict.fromkeys(below)) for node, below in graph.items()}
+        found[node] = list(dict.fromkeys(listed))
+    return found
 
 
 def _check_edges(

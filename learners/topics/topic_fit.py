@@ -17,7 +17,6 @@ from learners.topics.topic_counts import (
     Law,
     count,
     log_joint,
-    sort_orders,
 )
 
 __all__ = ["Chain", "Schedule", "Start", "go_on", "learn"]
@@ -179,8 +178,6 @@ def _kept(
         trace.append(log_joint(chain.documents, chain.state, chain.counts, law))
         if left % schedule.thin == 0 and left // schedule.thin < schedule.n_samples:
             samples.append(sample_of(chain.counts, law))
-    if schedule.moves.sort:
-        sort_orders(chain.counts, law)
     return replace(chain, law=law, trace=tuple(trace), samples=tuple(samples))
 
 

@@ -159,13 +159,15 @@ def bradley_terry(
     judge[:, 2] = np.log(max(np.mean(rows.outcome == TIE), 1e-3)) if counts_ties else NEVER
     score, n_iter, converged = np.zeros(n_items), 0, False
     while n_iter < max_iter and not converged:
-        risen, information, inverse, likelihood = climb_scores(rows, score, judge, precision)
+        risen = climb_scores(rows, score, judge, precision).score
         moved = float(np.abs(risen - score).max(initial=0.0))
         if counts_ties:
             step = _tie_step(rows, risen, judge)
             judge[:, 2] += step
             moved = max(moved, abs(step))
         score, n_iter, converged = risen, n_iter + 1, moved <= tol
+    # at the scores that are returned, however far the last step went
+    _, information, inverse, likelihood = climb_scores(rows, score, judge, precision)
     if counts_ties:
         inverse = _with_tie_unknown(rows, score, judge, information, precision)
     centred = np.eye(n_items) - 1 / n_items

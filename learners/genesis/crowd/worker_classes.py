@@ -185,9 +185,7 @@ class Worker:
         """Give another's answer as one's own, with the probability that is the connection's weight."""
         task = (answer.tasks.path, answer.row)
         sender = connection.source.element
-        for w in connection.target.rows:
-            if sender is self.element and w == source:
-                continue
+        for w in connection.target.rows:  # she who answered has done the task
             if task in self.done[w] or not (self.p["unasked"][w] or task in self.asked[w]):
                 continue
             purpose = (w, *task, sender.path, source)

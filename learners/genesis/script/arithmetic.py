@@ -53,6 +53,13 @@ class Distribution:
         return drawn.astype(float)
 
 
+def _whole(end: float) -> int:
+    """Return a number as a whole one, or raise ValueError."""
+    if int(end) != end:
+        raise ValueError(f"{end:g} is not whole")
+    return int(end)
+
+
 DRAWS: Mapping[str, Callable[..., Any]] = {
     "normal": lambda rng, mean, deviation, n: rng.normal(mean, deviation, n),
     "uniform": lambda rng, low, high, n: rng.uniform(low, high, n),
@@ -60,7 +67,7 @@ DRAWS: Mapping[str, Callable[..., Any]] = {
     "lognormal": lambda rng, mean, deviation, n: rng.lognormal(mean, deviation, n),
     "beta": lambda rng, a, b, n: rng.beta(a, b, n),
     "gamma": lambda rng, shape, scale, n: rng.gamma(shape, scale, n),
-    "integers": lambda rng, low, high, n: rng.integers(int(low), int(high), n),
+    "integers": lambda rng, low, high, n: rng.integers(_whole(low), _whole(high), n),
 }
 N_PARAMETERS = {name: 1 if name == "exponential" else 2 for name in DRAWS}
 

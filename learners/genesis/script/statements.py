@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from keyword import iskeyword
 
+from learners.genesis.script.arithmetic import CONSTANTS
 from learners.genesis.script.source_lines import Line, words_of
 
 __all__ = [
@@ -204,7 +206,8 @@ class _Reader:
         if depth:
             raise line.error("a function must be defined outside of blocks")
         head = _wanted(line, FUNCTION, "function name(a, b)")
-        parameters = tuple((head[2] or "").replace(",", " ").split())
+        words = (head[2] or "").replace(",", " ").split()
+        parameters = tuple(_variable(line, one) for one in words)
         start = self.place - 1
         body = self.body(line, depth)
         source = "\n".join(one.text for one in self.lines[start : self.place])
@@ -230,7 +233,9 @@ def _assignment(line: Line, text: str) -> Assign | None:
 
 
 def _variable(line: Line, name: str) -> str:
-    """Return the name of a variable; a script that `save` writes could not set one named as a statement."""
+    """Return the name of a variable that an expression can read, and a script that `save` writes can set."""
     if name in WORDS:
         raise line.error(f"a variable must not have the name of a statement, {name}")
+    if name in CONSTANTS or iskeyword(name):
+        raise line.error(f"a variable must not have the name of a constant or operator, {name}")
     return name

@@ -75,6 +75,35 @@ def test_the_pattern_is_the_covariance_with_the_decision(rows):
     assert image.pattern_ == pytest.approx(wanted, abs=1e-9)
 
 
+@pytest.mark.parametrize("scale", [1e-120, 1e77, 1e140])
+@EACH
+def test_the_pattern_of_rows_of_any_scale_is_that_of_unit_scale(rows, classifier, scale):
+    """Of centroids, whose image has the rows' unit, it was 0 or an overflow."""
+    x, y = rows
+    one, other = (DecisionImage(classifier).fit(x * unit, y) for unit in (1.0, scale))
+    unit = 1 / scale if classifier == "centroid" else scale
+    assert other.pattern_ / unit == pytest.approx(one.pattern_, rel=1e-6, abs=1e-9)
+
+
+def test_a_discriminant_of_a_class_of_one_row_has_the_covariance_of_the_other(rows):
+    x, _ = rows
+    image = DecisionImage("lda").fit(x, np.arange(80) == 3)
+    assert image.decision_function(x[3:4])[0] > image.decision_function(x[4:]).mean()
+
+
+def test_a_discriminant_of_classes_of_equal_rows_is_refused():
+    """Its image was 0, although the classes lie apart."""
+    x, y = np.repeat([[0.0, 1.0], [1.0, 0.0]], 10, axis=0), np.repeat([0, 1], 10)
+    with pytest.raises(ValueError, match="rows of a class must differ for classifier 'lda'"):
+        DecisionImage("lda").fit(x, y)
+    x[0, 0] = 0.1
+    assert DecisionImage("lda").fit(x, y).score(x, y) == 1
+    found = compare_decision_images(
+        x, y, y, classifier="lda", n_boot=20, rng=np.random.default_rng(0)
+    )
+    assert np.isfinite(found.low).all()
+
+
 def test_a_morph_starts_where_both_classes_meet_and_moves_along_the_image(rows):
     x, y = rows
     image = DecisionImage("svm").fit(x, y)
@@ -89,6 +118,9 @@ def test_a_threshold_ratio_is_that_of_the_cosines(rows):
     template = svm.decision_image_
     assert svm.predicted_threshold_ratio(svm, template) == pytest.approx(1)
     assert svm.predicted_threshold_ratio(centroid, template) > 1
+    across = np.eye(6)[4]  # the feature that never varies
+    with pytest.raises(ValueError, match="template must have a part along the other decision"):
+        svm.predicted_threshold_ratio(centroid, across)
 
 
 @pytest.mark.parametrize(("wanted", "kept"), [(2, 2), (1.0, 1), (0.99, 5), (None, 5)])
@@ -200,6 +232,16 @@ def test_labels_that_agree_are_as_alike_as_the_ceiling(rng):
         compare_decision_images(x, gold, gold, n_boot=1, rng=rng)
 
 
+def test_halves_that_show_nothing_alike_have_a_ceiling_of_0():
+    """Of labels at random the mean cosine of two halves is below 0: the root was no number."""
+    x = np.random.default_rng(5).normal(size=(60, 3))
+    crowd, gold = np.arange(60) % 20 == 3, x[:, 0] > 0
+    found = compare_decision_images(
+        x, crowd, gold, classifier="centroid", n_boot=10, rng=np.random.default_rng(5)
+    )
+    assert found.ceiling == 0
+
+
 def test_a_sample_in_which_no_feature_varies_is_left_out():
     x = np.zeros((30, 1))
     x[:2] = 1
@@ -226,3 +268,13 @@ def test_lists_are_compared_and_groups_that_cannot_be_drawn_are_refused(rng):
         compare_decision_images(x, gold, gold, groups=np.arange(59), **terms, rng=rng)
     with pytest.raises(ValueError, match=r"level must be in \(0, 1\), got level=95"):
         compare_decision_images(x, gold, gold, level=95, **terms, rng=rng)
+    with pytest.raises(ValueError, match="n_boot must be >= 2 and whole, got n_boot=2.5"):
+        compare_decision_images(x, gold, gold, n_boot=2.5, rng=rng)
+
+
+def test_a_crowd_of_other_classes_than_gold_is_refused(rng):
+    """By their order "no" was the first class of one and the second of the other: the cosine was -1."""
+    x = rng.normal(size=(60, 2))
+    gold = np.where(x[:, 0] > 0, "fine", "no")
+    with pytest.raises(ValueError, match="crowd and gold must have the same two classes, got"):
+        compare_decision_images(x, np.where(gold == "no", "no", "ok"), gold, rng=rng)

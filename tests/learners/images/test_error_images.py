@@ -82,8 +82,9 @@ def test_what_does_not_fit_is_refused(rng):
             error_image_test(x, *given, rng=rng)
     with pytest.raises(ValueError, match="a class must have 2 tasks wrong"):
         error_image_test(x, gold, gold, rng=rng)
-    with pytest.raises(ValueError, match="n_permutations must be >= 1"):
-        error_image_test(x, gold, wrong, n_permutations=0, rng=rng)
+    for n in (0, 2.5):
+        with pytest.raises(ValueError, match=f"n_permutations must be >= 1 and whole, got .*={n}"):
+            error_image_test(x, gold, wrong, n_permutations=n, rng=rng)
     bad = x.copy()
     bad[3, 1] = np.nan
     with pytest.raises(ValueError, match="at row 3, column 1"):

@@ -2,6 +2,7 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy.stats import beta
 from sklearn.base import clone
 
 from learners.images import psychometric
@@ -241,6 +242,51 @@ def test_a_logistic_fit_moves_with_its_levels(factor, shift):
     assert other.log_likelihood_ == pytest.approx(one.log_likelihood_)
 
 
+@pytest.mark.parametrize(("chance", "lapse_max", "level", "right", "n"), [
+    (0.1, 0.4, [0.47, 0.86, 1.84, 2.03, 2.85, 3.8, 3.88], [2, 0, 2, 4, 2, 4, 5], [4, 3, 4, 4, 3, 5, 5]),
+    (0.5, 0.06, [0.08, 1.81, 1.91, 2.05, 2.56, 3.66, 3.82], [2, 1, 2, 4, 2, 4, 5], [5, 5, 3, 4, 3, 5, 5]),
+])  # fmt: skip
+def test_of_several_maxima_the_fit_is_the_highest(chance, lapse_max, level, right, n):
+    """Few answers have several; from two starts it stopped .3 to .5 below the best of a fine grid."""
+    level, right, n = (np.array(one, dtype=float) for one in (level, right, n))
+    found = PsychometricFunction(chance, lapse_max=lapse_max).fit(level, right, n)
+    scale, slope, lapse = (
+        one[..., None]
+        for one in np.meshgrid(
+            np.geomspace(0.1, 10, 200), np.geomspace(0.2, 20, 30), np.linspace(0, lapse_max, 9)
+        )
+    )
+    share = chance + (1 - chance - lapse) * -np.expm1(-((level / scale) ** slope))
+    share = np.clip(share, 1e-12, 1 - 1e-12)
+    log = (right * np.log(share) + (n - right) * np.log(1 - share)).sum(axis=-1)
+    assert found.log_likelihood_ >= log.max()
+
+
+@pytest.mark.parametrize(
+    ("factor", "shift"), [(1e3, 0.0), (1e-160, 0.0), (1e160, 0.0), (1e3, 1.7e12)]
+)
+def test_a_logistic_posterior_moves_with_its_levels(factor, shift):
+    """Squares of far levels were infinite, and of near ones nothing."""
+    x, n = np.linspace(-2, 2, 9), np.full((3, 9), 200)
+    share = 0.5 + 0.48 / (1 + np.exp(-(x - 0.4) / 0.5))
+    right = np.random.default_rng(0).binomial(n, share)
+    one, other = (
+        psychometric_posterior(levels, right, n, link="logistic")
+        for levels in (x, x * factor + shift)
+    )
+    for name in ("threshold", "threshold_low", "threshold_high"):
+        found = (getattr(other, name) - shift) / factor
+        assert found == pytest.approx(getattr(one, name), abs=1e-5)
+    assert other.lapse_high == pytest.approx(one.lapse_high, abs=1e-5)
+
+
+def test_levels_may_be_any_number_of_times_apart():
+    """A power that no double holds is a share of 1, without a warning."""
+    x, right, n = np.array([1e-20, 1.0, 1e20]), np.array([5, 7, 10]), np.full(3, 10)
+    found = PsychometricFunction(0.5, lapse_max=0.0).fit(x, right, n)
+    assert found.predict(np.array([1e300, 0.0])) == pytest.approx([1.0, 0.5])
+
+
 def test_a_workers_posterior_does_not_depend_on_the_others():
     n = np.full((2, 8), 50.0)
     right = np.stack([weibull(LEVELS, 1.0, 2.0, 0.1), weibull(LEVELS, 0.3, 2.0, 0.0)]) * 50
@@ -255,6 +301,20 @@ def test_of_no_workers_there_are_no_posteriors():
     found = psychometric_posterior(np.array([1.0, 2.0]), np.zeros((0, 2)), np.zeros((0, 2)))
     assert found.threshold.shape == found.lapse_high.shape == (0,)
     assert found.curve.shape == (0, 2)
+
+
+@pytest.mark.parametrize("link", ["weibull", "logistic"])
+def test_a_worker_without_answers_has_the_prior(link):
+    """Lapse rates are of Beta(1, 4) below 0.4; the median threshold of the other link has no closed form."""
+    found = psychometric_posterior(
+        LEVELS, np.zeros((1, 8)), np.zeros((1, 8)), lapse_max=0.4, link=link
+    )
+    for share, of in ((0.025, found.lapse_low), (0.5, found.lapse), (0.975, found.lapse_high)):
+        assert of[0] == pytest.approx(beta(1, 4).ppf(share * beta(1, 4).cdf(0.4)), abs=0.003)
+    if link == "logistic":
+        low, high = LEVELS.min() - 3.9 / 3, LEVELS.max() + 3.9 / 3
+        assert found.threshold_low[0] == pytest.approx(low + 0.025 * (high - low), abs=0.02)
+        assert found.threshold_high[0] == pytest.approx(high - 0.025 * (high - low), abs=0.02)
 
 
 @pytest.mark.parametrize("answers", [8, 80, 1500])

@@ -95,6 +95,9 @@ def test_what_does_not_fit_is_refused(rows):
     for gamma in (-1.0, 0.0, np.nan, np.inf, "scale"):
         with pytest.raises(ValueError, match="gamma must be > 0 or None"):
             RelevanceVectorClassifier("rbf", gamma=gamma).fit(x, y)
+    for n in (0, -1, 2.5, "many"):
+        with pytest.raises(ValueError, match="max_iter must be >= 1 and whole, got max_iter="):
+            RelevanceVectorClassifier("rbf", max_iter=n).fit(x, y)
     with pytest.raises(ValueError, match="more than 2000 rows need n_landmarks"):
         RelevanceVectorClassifier().fit(np.zeros((2001, 1)), np.arange(2001) % 2)
     with pytest.raises(ValueError, match="got kernel='precomputed'"):

@@ -180,6 +180,28 @@ def test_a_linear_floating_gate_counts() -> None:
     assert array.step(0, x=0.0, y=1.0)["out"] == 1.25
 
 
+def test_a_floating_gate_that_gains_alone_stays_a_number() -> None:
+    """Its weight grew past all numbers, and the next loss made it none for ever."""
+    array = array_of("fg", inc=0.5, dec=0.5)
+    run(array, np.ones(60), np.zeros(60))
+    assert 1e100 < array.read("out")[0] < np.inf
+    for _ in range(3):
+        array.step(0, x=1.0, y=1.0)
+    assert np.isfinite(array.read("out")[0])
+    run(array, np.ones(40), np.ones(40))
+    assert np.isfinite(array.read("out")[0])
+
+
+@pytest.mark.parametrize("odd", [-0.1, np.nan, 1.5])
+def test_a_gate_at_rest_is_asked_for_probabilities_and_weights(odd: float) -> None:
+    gate = FloatingGate()
+    with pytest.raises(ValueError, match=r"p must be in \[0, 1\], got "):
+        gate.weight(np.array([0.5, odd]))
+    if not odd > 0:
+        with pytest.raises(ValueError, match="a weight must be >= 0, got "):
+            gate.invert(np.array([0.5, odd]))
+
+
 def test_a_table_is_a_cond_cell_for_each_entry() -> None:
     rng = np.random.default_rng(6)
     label, truth = rng.integers(3, size=(2, 500))
@@ -193,21 +215,30 @@ def test_a_table_is_a_cond_cell_for_each_entry() -> None:
             assert found[t, k] == pytest.approx(cond.read("out")[0])
 
 
-def test_cusum_is_the_recursion_of_its_source() -> None:
+@pytest.mark.parametrize(("before", "after"), [(0.9, 0.6), (1.0, 0.6), (0.02, 0.0)])
+def test_cusum_is_the_recursion_of_its_source(before: float, after: float) -> None:
     rng = np.random.default_rng(7)
-    x = (rng.random(400) < np.where(np.arange(400) < 200, 0.9, 0.6)).astype(float)
+    x = (rng.random(400) < np.where(np.arange(400) < 200, before, after)).astype(float)
     array = array_of("cusum", inputs=("x",), h=5, d=0.2, window=250, warm_up=60)
     run(array, x)
     mean = total = at = 0.0
     for n, one in enumerate(x, start=1):
         if n > 60:
             p = min(max(mean, 0.05), 0.97)
-            q = max(0.02, p - np.float32(0.2))
+            q = max(0.02, p - float(np.float32(0.2)))
             total = max(0, total + one * np.log(q / p) + (1 - one) * np.log((1 - q) / (1 - p)))
             at = at or (n if total > 5 else 0)
         mean += max(1 / n, 1 / 250) * (one - mean)
     np.testing.assert_allclose(array.cell_state("cell")[0], [400, mean, total, at], rtol=1e-9)
-    assert at > 200
+    assert at > 200 or after == 0  # so low a rate has hardly room to fall
+
+
+def test_a_bump_has_no_density_before_its_first_values_are_in() -> None:
+    array = array_of("bump", inputs=("x",), K=2, warm=3)
+    run(array, np.array([1.0, 2.0]))
+    assert np.isnan(array.step(0, x=1.0, learn=False)["out"])
+    run(array, np.array([3.0]))
+    assert np.isfinite(array.step(0, x=1.0, learn=False)["out"])
 
 
 def test_a_cell_with_delay_reads_the_lanes_last_event_and_so_may_close_a_cycle() -> None:

@@ -89,10 +89,11 @@ def test_the_e_value_is_one_at_most_in_the_mean() -> None:
         assert np.sum(e * p**ones * (1 - p) ** (n - ones)) <= 1
 
 
-def test_the_evidence_is_the_mixture_of_its_source() -> None:
+@pytest.mark.parametrize("rates", [(0.9, 0.3), (0.0, 0.0)])  # none right: a rate below .02 stays
+def test_the_evidence_is_the_mixture_of_its_source(rates: tuple[float, float]) -> None:
     """Beside the mixture written out over all times of the fall and all falls."""
     rng = np.random.default_rng(4)
-    x = rng.random(40) < np.where(np.arange(40) < 25, 0.9, 0.3)
+    x = rng.random(40) < np.where(np.arange(40) < 25, *rates)
     monitor = StreamMonitor(2)
     monitor.partial_fit(np.zeros(40, int), label=x.astype(int), consensus=np.ones(40, int))
     ones = np.concatenate([[0], np.cumsum(x)])[:40]
@@ -129,6 +130,14 @@ def test_the_confidence_sequence_holds_a_constant_rate_at_all_times_at_once() ->
     assert ever.mean() <= 0.05
     low, high = constant_rate_interval(np.zeros(1), np.zeros(1), np.ones(1), level=0.95)
     assert (low[0], high[0]) == (0, 1)
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, 1.5, np.nan])
+def test_levels_of_alarms_and_intervals_are_within_0_and_1(level: float) -> None:
+    with pytest.raises(ValueError, match="level must be within 0 and 1, got level="):
+        constant_rate_interval(np.ones(1), np.ones(1), np.ones(1), level=level)
+    with pytest.raises(ValueError, match="false_alarm must be within 0 and 1, got false_alarm="):
+        alarm_levels(3, false_alarm=level)
 
 
 def test_the_confusion_is_that_of_the_worker() -> None:
@@ -293,6 +302,10 @@ def test_a_monitor_of_more_classes_has_the_same_cards() -> None:
     assert (new.confusion[:, :2, 2:] == 0).all()
     assert (new.confusion[:, 2:] == 0.25).all()
     feed(wide, {**columns, "label": columns["label"] + 2}, slice(None))
+    monitor.partial_fit(np.array([7]), label=np.array([1]), consensus=np.array([0]))
+    rows = monitor.with_classes(4).cards().confusion[7]
+    assert rows[0].tolist() == [0, 1, 0, 0]
+    assert (rows[1] == 0.25).all()  # of a class that she has not met
     with pytest.raises(ConfigError, match="at least 4"):
         wide.with_classes(3)
 

@@ -38,6 +38,69 @@ def test_it_comes_within_a_point_of_the_batch_fit_in_one_pass() -> None:
     assert ours > np.mean(majority.argmax(axis=1) == truth) + 0.02
 
 
+def by_hand(
+    worker: np.ndarray, task: np.ndarray, label: np.ndarray, k: int, quorum: int, revisits: int
+) -> tuple[np.ndarray, list[tuple[int, int]]]:
+    """Oracle: posterior and judged labels of the model in obvious code, one label after another."""
+    given: list[list[int]] = [[] for _ in range(task.max() + 1)]
+    counts, crowd = np.zeros((worker.max() + 1, k, k)), np.zeros((k, k))
+    mass, post, judged, shared = np.zeros(k), np.full((len(given), k), 1 / k), [], np.zeros((k, k))
+
+    def crowds_rows() -> np.ndarray:
+        rate = (7 + np.trace(crowd)) / (10 + crowd.sum())
+        even = np.where(np.eye(k) > 0, rate, (1 - rate) / (k - 1))
+        return np.asarray((crowd + 1000 * even) / (1000 + crowd.sum(axis=1, keepdims=True)))
+
+    def add(t: int, sign: int) -> None:
+        for row in given[t]:
+            counts[worker[row], :, label[row]] += sign * post[t]
+            crowd[:, label[row]] += sign * post[t]
+        mass[:] += sign * post[t] * (len(given[t]) > 0)
+
+    def says(row: int) -> np.ndarray:
+        own = counts[worker[row]]
+        chance = own[:, label[row]] + 2 * shared[:, label[row]]
+        return np.asarray(np.log(chance / (own.sum(axis=1) + 2)))
+
+    def weigh(t: int) -> np.ndarray:
+        score = np.log(mass + 1) + sum((says(row) for row in given[t]), np.zeros(k))
+        post[t] = np.exp(score - score.max()) / np.exp(score - score.max()).sum()
+        return np.asarray(score)
+
+    for row, t in enumerate(task.tolist()):
+        shared = crowds_rows() if row % 16 == 0 else shared
+        add(t, -1)
+        given[t].append(row)
+        score = weigh(t)
+        for one in {quorum: given[t][::-1]}.get(len(given[t]), [row] * (len(given[t]) > quorum)):
+            second, first = np.sort(score - says(one))[-2:]
+            judged.append((one, int(np.argmax(score - says(one))) if first - second > 1e-9 else -1))
+        add(t, 1)
+        for r in range(revisits):
+            old = (row * revisits + r) % (task[: row + 1].max() + 1)
+            if given[old]:
+                add(old, -1)
+                weigh(old)
+                add(old, 1)
+    shared = crowds_rows()
+    for t in range(len(given)):
+        if given[t]:
+            weigh(t)
+    return post, judged
+
+
+@pytest.mark.parametrize(("quorum", "revisits"), [(3, 4), (2, 0), (4, 7)])
+def test_posterior_and_judged_labels_are_those_of_the_model_in_obvious_code(
+    quorum: int, revisits: int
+) -> None:
+    worker, task, label, _ = crowd(60)
+    consensus = RunningConsensus(3, quorum=quorum, revisits=revisits)
+    found = consensus.partial_fit(worker, task, label)
+    post, judged = by_hand(worker, task, label, 3, quorum, revisits)
+    np.testing.assert_allclose(consensus.posterior(), post, atol=1e-9)
+    assert list(zip(found.row.tolist(), found.consensus.tolist(), strict=True)) == judged
+
+
 def test_the_result_does_not_depend_on_how_the_labels_are_cut() -> None:
     worker, task, label, _ = crowd(100)
     whole, cut = RunningConsensus(3), RunningConsensus(3)

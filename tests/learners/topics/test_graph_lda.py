@@ -274,6 +274,7 @@ def test_a_knob_out_of_range_is_refused(animals, knobs, message):
     ({"a": ["b"]}, "y must name concepts of the graph, got 'cat' in row 0"),
     ({"a": ["b", None]}, "a concept must have a name, got None, which stands for no label"),
     ({"a": ["b", -1]}, "a concept must have a name, got -1, which stands for no label"),
+    ({-1: ["a", "b"]}, "a concept must have a name, got -1, which stands for no label"),
 ])  # fmt: skip
 def test_a_graph_that_cannot_be_is_refused(animals, graph, message):
     X, y, _ = animals
@@ -297,6 +298,13 @@ def test_children_that_are_no_list_of_names_are_refused(animals, graph, message)
     """A text was read as one child for each of its letters."""
     with pytest.raises(TypeError, match=message):
         GraphLDA((1, 3), **QUICK).fit(animals[0], graph=graph)
+
+
+def test_children_are_read_from_an_iterator_too(animals):
+    """It was at its end when they were read, and the graph was a root alone."""
+    X, y, _ = animals
+    model = GraphLDA((1, 3), **QUICK).fit(X, y, graph={"pet": iter(["cat", "dog"])})
+    assert model.classes_[:3].tolist() == ["pet", "cat", "dog"]
 
 
 @pytest.mark.refusal
@@ -455,3 +463,4 @@ def test_a_document_of_words_never_seen_has_probabilities():
     found = model.predict_proba(new)
     assert found.sum(axis=1) == pytest.approx(1)
     assert model.predict(new)[0] in model.classes_
+    assert set(model.paths(new)[0]) <= set(model.classes_)

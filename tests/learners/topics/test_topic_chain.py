@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from learners.topics.concept_slots import Slots, all_paths
-from learners.topics.topic_chain import Moves, sweep
+from learners.topics.topic_chain import Moves, step_priors, sweep
 from learners.topics.topic_counts import (
     Assignment,
     add_path,
@@ -155,6 +155,47 @@ def test_counts_stay_those_of_the_documents(rng):
             assert np.allclose(one, other, rtol=0, atol=1e-12)
 
 
+class Scripted(np.random.Generator):
+    """A generator of one normal and one uniform number."""
+
+    def __init__(self, normal, uniform):
+        super().__init__(np.random.PCG64(0))
+        self.normal, self.uniform = normal, uniform
+
+    def standard_normal(self):
+        return self.normal
+
+    def random(self):
+        return self.uniform
+
+
+@pytest.mark.parametrize("name", ["alpha", "beta", "eta"])
+@pytest.mark.parametrize("normal", [-1.5, 1.5])
+def test_a_prior_is_accepted_up_to_its_density_on_the_logarithm(rng, name, normal):
+    """To nine digits of the ratio; then the law has the tables of its new prior, and the edges too."""
+    X = csr_array(rng.poisson(1.0, (20, 8)))
+    documents = documents_of(X)
+    law = law_of(SLOTS, documents, 8, **PRIORS)
+    state = _empty_state(documents, np.full(20, -1), law, rng)
+    state.path[:, 0], state.length[:] = 0, 1
+    order = np.tile(np.arange(M), (SLOTS.n_nodes, 1))
+    counts = count(documents, state, law, order, 8, np.ones(20, bool))
+    law = sweep(documents, state, counts, law, TABLE, Moves(), np.arange(20), rng)
+    value = getattr(law, name) * np.exp(0.15 * normal)
+    other = law_of(SLOTS, documents, 8, **(PRIORS | {name: value}))
+    ratio = log_joint(documents, state, counts, other) - log_joint(documents, state, counts, law)
+    ratio += np.log(value / getattr(law, name)) - (value - getattr(law, name))  # Exp(1), per log
+    # a ratio above 0 is always accepted: there the way back is offered, whose ratio is the opposite
+    begin, end, step = (law, other, normal) if ratio < 0 else (other, law, -normal)
+    for shift, wanted in ((-1e-9, end), (1e-9, begin)):
+        drawn = Scripted(step, -np.expm1(-abs(ratio) + shift))
+        found = step_priors(documents, state, counts, begin, (name,), drawn)
+        for one, known in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(one, known, rtol=1e-12)
+    anew = count(documents, state, end, counts.order, 8, np.ones(20, bool))
+    np.testing.assert_allclose(counts.log_edge, anew.log_edge, atol=1e-12)
+
+
 def test_priors_are_sampled_by_the_joint_density(rng):
     """With little data and a prior Exp(1) a walk of 3000 steps stays near where the posterior is."""
     X = csr_array(rng.poisson(1.0, (20, 8)))
@@ -165,8 +206,6 @@ def test_priors_are_sampled_by_the_joint_density(rng):
     order = np.tile(np.arange(M), (SLOTS.n_nodes, 1))
     counts = count(documents, state, law, order, 8, np.ones(20, bool))
     law = sweep(documents, state, counts, law, TABLE, Moves(), np.arange(20), rng)
-    from learners.topics.topic_chain import step_priors
-
     seen, step = [], law
     for _ in range(3000):
         step = step_priors(documents, state, counts, step, ("beta",), rng)

@@ -54,6 +54,19 @@ def test_davidsons_ties_are_those_of_a_general_optimiser() -> None:
     assert found.log_likelihood == pytest.approx(-loss(best), abs=1e-6)
 
 
+@pytest.mark.parametrize("max_iter", [1, 2, 100])
+def test_the_log_likelihood_is_that_of_the_scores_returned_also_before_they_settle(
+    max_iter: int,
+) -> None:
+    """It was that of the scores before the last step."""
+    table = table_of()
+    found = bradley_terry(table, prior_sd=2.0, max_iter=max_iter)
+    half = (found.score[table.left] - found.score[table.right]) / 2
+    logits = np.column_stack([half, -half, np.full(len(half), found.tie)])
+    chance = logits[np.arange(len(half)), table.outcome] - np.logaddexp.reduce(logits, axis=1)
+    assert found.log_likelihood == pytest.approx(chance.sum(), abs=1e-9)
+
+
 @pytest.mark.parametrize("prior_sd", [None, 1.0])
 def test_the_covariance_is_of_scores_and_tie_parameter_together(prior_sd: float | None) -> None:
     """The block of the scores in the inverse of all seven parameters' information."""

@@ -95,6 +95,31 @@ def test_a_new_class_of_events_is_told_when_and_how_strongly():
     assert sim.time == pytest.approx(4.5)
 
 
+@element_class("tardy")
+class Tardy:
+    """An element that asks at time 3 for something at time 1."""
+
+    def __init__(self, world, element):
+        self.world, self.times = world, []
+
+    def start(self):
+        self.world.schedule(3.0, self.world.schedule, 1.0, self.note)
+
+    def note(self):
+        self.times.append(self.world.time)
+
+    def result(self):
+        return self.times
+
+
+def test_what_is_scheduled_for_the_past_happens_now():
+    sim = simulation()
+    sim.create("tardy", "/t")
+    sim.run()
+    assert sim.result("/t") == [3.0]
+    assert sim.time == pytest.approx(3.0)
+
+
 def test_a_variant_has_other_defaults_and_the_same_functions():
     quick = variant("quick_averaging", averaging, pull=5.0)
     assert quick.process is averaging.process
@@ -316,6 +341,34 @@ def test_some_rows_of_an_element_are_not_the_element(command):
         sim.script(command)
     assert sim.le("/") == ["w"]
     assert len(sim.get("/w", "drift")) == 5
+
+
+def test_what_names_some_rows_beside_whole_elements_deletes_nothing():
+    """The first of them was gone, and the world went on with it."""
+    sim = Simulation(rng=np.random.default_rng(0))
+    sim.script("create worker /a\ncreate worker /b -n 3")
+    with pytest.raises(ValueError, match=r"delete must name a whole element, got some rows, /b"):
+        sim.delete("/#[0]")
+    assert sim.le("/") == ["a", "b"]
+
+
+@pytest.mark.parametrize(("n", "shape"), [(1, (0,)), (3, (0, 3))])
+def test_before_the_first_step_a_graph_has_recorded_nothing(n, shape):
+    sim = simulation()
+    sim.create("compartment", "/c", n=n)
+    sim.graph("/c", "V")
+    assert sim.data("/c", "V").value.shape == shape
+    sim.step()
+    assert sim.data("/c", "V").value.shape == (2, *shape[1:])
+
+
+def test_workers_read_what_was_set_at_the_next_reset():
+    sim = simulation()
+    sim.script("create task /tasks -n 5\ncreate honest /w\ncreate recorder /labels")
+    sim.script("connect /tasks to /w\nconnect /w to /labels\nreset\nset /w rt 2\nrun")
+    assert (sim.result("/labels").seconds != 2).all()
+    sim.script("reset\nrun")
+    assert (sim.result("/labels").seconds == 2).all()
 
 
 @pytest.mark.refusal

@@ -7,6 +7,7 @@ import pytest
 
 from learners.genesis import ScriptError, Simulation
 from learners.genesis.crowd.assignment import _draw
+from learners.genesis.crowd.worker_classes import Answer
 
 POPULATION = """
 create task /tasks -n 3000
@@ -130,6 +131,57 @@ connect /copy to /labels
     assert all(record.label[k] == label[record.task[k]] for k in copied)
     lag = [record.time[k] - time[record.task[k]] for k in copied]
     np.testing.assert_allclose(lag, 50 + sim.get("/copy", "copy_time"))
+
+
+def test_a_slip_gives_any_label_but_the_copied_one():
+    """Of 600 copies each of two labels has a share of 1/2; .1 off has a chance below 1e-6."""
+    record = ran("""
+create task /tasks -n 600
+set /tasks options 3
+create honest /model
+set /model favourite 0 bias 50
+create sybil /copy
+set /copy slip 1
+create recorder /labels
+connect /tasks to /model
+connect /model to /copy
+connect /copy to /labels
+""").result("/labels")
+    share = np.bincount(record.label, minlength=3) / 600
+    assert share[0] == 0
+    assert share[1] == pytest.approx(0.5, abs=0.1)
+
+
+def test_several_connections_from_a_desk_to_a_worker_add_their_weights():
+    """A share of 2/3 of 3,000 tasks is missed by .05 with a chance below 1e-7."""
+    record = ran("""
+create task /tasks -n 3000
+create desk /desk
+set /desk labels 1
+create honest /pool -n 2
+create recorder /labels
+connect /tasks to /desk
+connect /desk to /pool
+connect /desk to /pool[1] -delay 1
+connect /pool to /labels
+""").result("/labels")
+    twice = np.mean(record.worker_row[record.worker] == 1)
+    assert twice == pytest.approx(2 / 3, abs=0.05)
+
+
+def test_who_meets_a_tie_agrees_with_her_share_of_it():
+    sim = Simulation(rng=np.random.default_rng(0))
+    sim.script("create task /tasks\nset /tasks truth 1 options 3\ncreate honest /w -n 5")
+    sim.script("create aggregator /consensus\nconnect /w to /consensus\nreset")
+    tasks, heard = (
+        sim._ready().behaviour(sim.tree.one(path).element) for path in ("/tasks", "/consensus")
+    )
+    for row, label in enumerate((0, 1, 1, 2, 1)):
+        heard.receive(sim.wiring.connections[0], row, Answer(tasks, 0, label, 0.0, 1.0))
+    found = sim.result("/consensus")
+    assert found.n_compared.tolist() == [0, 1, 1, 1, 1]
+    assert found.agreement[1:].tolist() == [0.0, 0.5, 0.0, 1.0]
+    assert (found.label.tolist(), found.truth.tolist()) == ([1], [1])
 
 
 def test_in_pairs_each_copies_her_own_model_and_is_asked_her_own_task():

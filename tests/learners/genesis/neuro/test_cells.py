@@ -36,6 +36,15 @@ def cell(inject, *, kind="hh", dt=0.01, ms=200.0):
     return sim
 
 
+def test_a_cell_that_begins_above_the_threshold_has_not_crossed_it():
+    sim = Simulation(rng=np.random.default_rng(0))
+    sim.script(
+        "create compartment /c\nset /c V0 20 Em 20\ncreate axon /c/x\nlink /c to /c/x\nstep 50"
+    )
+    assert sim.get("/c", "V") > 0
+    assert len(sim.spikes("/c/x").time) == 0
+
+
 def rate(sim):
     """Spikes a second, by the last interval."""
     times = sim.spikes("/soma/axon").time

@@ -147,6 +147,10 @@ def test_no_script_is_anything_but_run_or_refused(text):
         ("function step(a)\nend", "x.g:1: a function must not have the name of a command"),
         ("\nint if = 3", "x.g:2: a variable must not have the name of a statement, if"),
         ("foreach return (1 2)\nend", "x.g:1: a variable must not have the name of a statement, return"),
+        ("pi = 3", "x.g:1: a variable must not have the name of a constant or operator, pi"),
+        ("foreach inf (1 2)\nend", "x.g:1: a variable must not have the name of a constant or operator, inf"),
+        ("int True = 3", "x.g:1: a variable must not have the name of a constant or operator, True"),
+        ("function f(a, pi)\nend", "x.g:1: a variable must not have the name of a constant or operator, pi"),
         ("if (1)\nfunction f\nend\nend", "x.g:2: a function must be defined outside of blocks"),
         ("function f\n f\nend\nf", "x.g:2: functions must be at most 40 calls deep"),
         ("include other.g", "x.g:1: include must name one of"),
@@ -435,6 +439,7 @@ def test_commands_print_what_they_are_asked():
         ("normal 0 -1", r"normal must have parameters .* got \(0.0, -1.0\): scale < 0"),
         ("integers 2 0", r"integers must have parameters .* got \(2.0, 0.0\): low >= high"),
         ("integers(0, inf)", r"integers must have parameters that it can be drawn with"),
+        ("integers .5 2.7", r"integers must have parameters .* got \(0.5, 2.7\): 0.5 is not whole"),
         ("normal(1)", "normal must have 2 parameters, got 1"),
     ],
 )
