@@ -14,6 +14,8 @@ from __future__ import annotations
 import difflib
 import inspect
 import os
+import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
@@ -262,7 +264,15 @@ def _unplaced(message: str) -> str:
     message = message.replace(" (--duplicates first)", "")
     for role in ("labels", "gold", "tasks"):
         message = message.replace(f"{role}.parquet", role)
-    return message
+    message = message.replace("--wide (wide = true) reads it so", "melt it to a row per label")
+    return re.sub(r"--map (.+?), or columns under \[input\]", _as_arguments, message)
+
+
+def _as_arguments(mapping: re.Match[str]) -> str:
+    """Return the columns that an option of the command line names as arguments of :func:`assess`."""
+    (named,) = shlex.split(mapping[1])
+    pairs = (one.partition("=") for one in re.split(r",(?=worker=|task=|label=)", named))
+    return "pass " + ", ".join(f"{role}={column!r}" for role, _, column in pairs)
 
 
 def _assessment(

@@ -132,6 +132,11 @@ def run_pipeline(
     RunResult
         The run; the newest complete one if inputs, settings, key and code version are the same.
 
+    Raises
+    ------
+    TypeError
+        If `settings` are not of :func:`flows.load_settings`, such as the path of a file.
+
     Notes
     -----
     **Guarantees.** A run that is refused for its tables or settings leaves no folder. One that dies or
@@ -143,6 +148,11 @@ def run_pipeline(
     pruned. Why a run failed is kept in the state folder until another
     of its campaign succeeds.
     """
+    if not isinstance(settings, Settings):
+        kind = type(settings).__name__
+        raise TypeError(
+            f"settings must be Settings, got {kind}; load them: flows.load_settings(path)"
+        )
     try:
         earlier = None if again else nothing_new(settings, resume=resume)
         result = earlier or _run_anew(settings, step, resume=resume)

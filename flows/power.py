@@ -36,6 +36,7 @@ SPREAD = 0.25  # of the workers' drifts, in units of their mean
 LEVEL = 0.9  # of the intervals
 N_DECISIONS = 20_000  # to find the drift of an accuracy
 MOST_DRIFT = 8.0
+MOST = 10_000_000  # tasks or workers, as a script takes them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +48,7 @@ class Crowd:
     goal
         The share of the tasks whose consensus is to be right, in (0, 1).
     tasks, workers, classes
-        Whole numbers, at least 1, 2 and 2.
+        Whole numbers, at least 1, 2 and 2; of tasks and workers at most ten million.
     spammers
         The share of the workers who answer at random, in [0, 1).
     accuracy
@@ -86,8 +87,8 @@ class Crowd:
                 raise ValueError(f"{name} must be a whole number, got {name}={value}")
         for name, fits, range_ in (
             ("goal", 0 < self.goal < 1, "in (0, 1)"),
-            ("tasks", self.tasks >= 1, ">= 1"),
-            ("workers", self.workers >= 2, ">= 2"),
+            ("tasks", 1 <= self.tasks <= MOST, f"in [1, {MOST}]"),
+            ("workers", 2 <= self.workers <= MOST, f"in [2, {MOST}]"),
             ("classes", 2 <= self.classes <= 100, "in [2, 100]"),
             ("spammers", 0 <= self.spammers < 1, "in [0, 1)"),
             (

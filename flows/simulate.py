@@ -44,6 +44,8 @@ __all__ = [
 START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)  # of the first label
 LAST = (datetime.max.replace(tzinfo=UTC) - START).total_seconds()
 GOLD_SHARE = 0.2  # of a simulated crowd's tasks
+MOST = 10_000_000  # tasks or workers of a simulated crowd, as of one element of a script
+MOST_CELLS = 10 * MOST  # its labels; with several classes a task, tasks times classes
 DECAY = 0.3  # of wrong grades with each class of distance, where a crowd grades
 CROWD_SETTINGS = """\
 name = "simulated-crowd"
@@ -160,6 +162,7 @@ def write_crowd(
         raise ValueError(
             f"ordered classes must be 3 or more, got {n_classes}: two have an order always"
         )
+    _refuse_huge(n_tasks, n_workers, labels_per_task, strategies)
     rng = np.random.default_rng(seed)
     rows = regular_assignment(
         n_tasks=n_tasks, n_workers=n_workers, labels_per_task=labels_per_task, rng=rng
@@ -211,7 +214,10 @@ def write_multilabels(
     ------
     OutputError
         If one of the files exists, and `force` does not say that they may be overwritten.
+    ValueError
+        If a size is out of its range, or a kind is unknown.
     """
+    _refuse_huge(n_tasks, n_workers, max(answers_per_task, n_classes), kinds)
     rng = np.random.default_rng(seed)
     crowd = simulate_multilabels(
         n_tasks=n_tasks, n_workers=n_workers + sum(kinds.values()), answers_per_task=answers_per_task,
@@ -366,6 +372,18 @@ def _write_files(
         outputs[name].write(partial(_write, columns))
     settings = CROWD_SETTINGS.format(classes=json.dumps(classes.tolist())) + more_settings
     outputs["settings.toml"].write(lambda aside: aside.write_text(settings, encoding="utf-8"))
+
+
+def _refuse_huge(n_tasks: int, n_workers: int, width: int, others: Mapping[str, int]) -> None:
+    """Raise ValueError for a crowd that would fill the memory; each task takes `width` cells."""
+    for what, number, most in (
+        ("n_tasks", n_tasks, MOST),
+        ("n_workers", n_workers, MOST),
+        ("workers of strategies", sum(others.values()), MOST),
+        ("n_tasks times labels (with several, classes) of a task", n_tasks * width, MOST_CELLS),
+    ):
+        if number > most:
+            raise ValueError(f"{what} must be at most {most:,}, got {number:,}")
 
 
 def strategies_of(given: Iterable[str]) -> dict[str, int]:

@@ -41,7 +41,7 @@ OF_CROWD = ("workers", "labels_per_task", "classes", "ordered", "several", "stra
 """What `simulate` takes for a crowd alone, beside its --tasks."""
 SAID = {
     "answers_per_task": "--labels-per-task", "labels_per_task": "--labels-per-task",
-    "max_labels": "--several", "n_workers": "--workers", "others": "--strategy",
+    "max_labels": "--several", "n_tasks": "--tasks", "n_workers": "--workers", "others": "--strategy",
 }  # fmt: skip
 """What sentences about a crowd's numbers call them, and the options that give these."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -11,8 +13,8 @@ import typer
 from flows.cli.root import named_path, refuse_dropped
 
 __all__ = [
-    "Begun", "Budget", "Epsilon", "Key", "Payer", "Publish", "State", "key_now", "refuse_elsewhere",
-    "refuse_state_in", "refuse_unpublished",
+    "Begun", "Budget", "Epsilon", "Key", "Payer", "Publish", "State", "key_now", "leaving_no_empty",
+    "refuse_elsewhere", "refuse_state_in", "refuse_unpublished",
 ]  # fmt: skip
 
 PUBLICATION = "Publication"
@@ -112,3 +114,17 @@ def key_now(key: str | None) -> str | None:
         return key_at(check_key(key), datetime.now(UTC))
     except ValueError as error:
         raise SettingsError(f"--publication: {error}") from None
+
+
+@contextmanager
+def leaving_no_empty(publish: Path | None) -> Iterator[None]:
+    """Remove the folders to publish to that the block made, if it fails before it has written to them."""
+    folders = () if publish is None else (publish, *publish.parents)
+    made = [one for one in folders if not one.exists()]
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):  # one that holds something, or was never made
+            for folder in made:
+                folder.rmdir()
+        raise

@@ -31,6 +31,12 @@ def read_label_studio(path: Path, columns: Mapping[str, str]) -> Iterator[Respon
     """Yield the responses of a project, with seconds; cancelled annotations count as skipped."""
     if len(columns) == 1:
         raise TableError("--map must name left and right, both of them: keys of the data of a task")
+    # where answers of several choices are JSON again
+    if path.name.lower().endswith((".csv", ".tsv")):
+        raise TableError(
+            f"{path.name} must be the JSON or JSON-MIN export of Label Studio, got its CSV or TSV, whose "
+            "cells lose what an answer is; export it again as JSON, or check --format"
+        )
     for row, record in read_records(path, ("id",), OF):
         pair = _pair(record, columns, path.name, row)
         if "annotations" in record:

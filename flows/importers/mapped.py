@@ -57,6 +57,11 @@ def read_table(
         table = open_table(path, (), replace(reading, apart=names))
     cells = table.cells(*(named[role] for role in LABEL_COLUMNS), *more)
     for row, (worker, task, label, *rest) in enumerate(cells, start=1):
+        if label.startswith('{"choices":'):
+            raise TableError(
+                f"{path.name}, row {row}, column {named['label']}: must be a label, got JSON of several "
+                "choices, as in Label Studio's CSV; export it as JSON, for --format label-studio"
+            )
         where = f"{path.name}, row {row}, column {time}"
         seconds = number_of_seconds(rest[0], where) if time in table.names else None
         answers = {rest[-1].strip() if asked else named["label"]: label}

@@ -13,7 +13,7 @@ import hashlib
 import json
 import math
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from decimal import ROUND_CEILING, Context, Decimal
 from functools import cache, lru_cache, partial
 from importlib.metadata import version
@@ -180,6 +180,12 @@ def _apart(name: str) -> str:
     return Markup("<bdi>{}</bdi>").format(name) if turns else name
 
 
+def _listed(names: Iterable[str]) -> str:
+    """Return names with commas between them; where one has a comma itself, with semicolons."""
+    apart = [_apart(name) for name in names]
+    return Markup("; " if any("," in name for name in apart) else ", ").join(apart)
+
+
 def _absent(value: float | None) -> bool:
     """Return whether a number is missing, and so is shown as a dash."""
     return value is None or not math.isfinite(value)
@@ -287,6 +293,7 @@ def _moment(value: str) -> str:
 FILTERS: dict[str, Callable[..., str]] = {
     "aggregated_by": _aggregated_by, "apart": _apart, "beyond": _beyond, "cost": price_text, "count": _count,
     "counted": _counted, "factor": _factor, "joined_by": _joined_by, "level": level_text,
+    "listed": _listed,
     "moment": _moment, "named": title_of, "number": _number, "percent": _percent, "plain": _plain,
     "price": _price, "protects": _protects, "rest": _rest, "sentence": _sentence, "span": _span,
 }  # fmt: skip

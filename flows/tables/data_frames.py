@@ -195,7 +195,9 @@ def _faulty_column(frame: Frame) -> str:
 def _given(frame: object) -> str:
     """Name the type of what was given, and of its rows where it is a list."""
     kind = type(frame).__name__
-    return f"{kind} of {type(frame[0]).__name__}" if isinstance(frame, list) and frame else kind
+    if not isinstance(frame, list):
+        return kind
+    return f"{kind} of {type(frame[0]).__name__}" if frame else "a list without rows"
 
 
 def plain_table(table: pa.Table) -> pa.Table:

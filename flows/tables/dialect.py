@@ -5,7 +5,7 @@ r"""How a file of delimited text is written: separator, encoding, what stands ab
 ...     path = Path(folder) / "labels.csv"
 ...     _ = path.write_bytes("sep=;\nworker;task;label\nJosé;t1;café\n".encode("cp1252"))
 ...     print(sniff(path, Reading()).oddities())
-separated by ';', in cp1252, the first line left out
+separated by ';', in cp1252, with the first line left out
 
 Only the beginning of a file is looked at. What a user says in `Reading` is not guessed.
 """
@@ -152,7 +152,7 @@ class Dialect:
 
     def oddities(self) -> str:
         """Return what is not plain, without its full stop; empty if nothing is."""
-        above = "the first line" if self.above == 1 else f"the first {self.above} lines"
+        above = "with the first line" if self.above == 1 else f"with the first {self.above} lines"
         odd = {
             f"separated by {IN_WORDS.get(self.sep, repr(self.sep))}": self.sep != ",",
             f"in {self.encoding}": self.encoding != "utf-8",

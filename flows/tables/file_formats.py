@@ -220,7 +220,7 @@ def keep_standard_input(folder: Path, stream: BinaryIO) -> Path:
     start = stream.read(512)
     marked = encoding_by_mark(start)
     text = start if marked is None else start.decode(marked, "ignore").encode()
-    suffix = next((end for mark, end in STARTS.items() if text.lstrip().startswith(mark)), ".csv")
+    suffix = next((end for mark, end in STARTS.items() if text.lstrip().startswith(mark)), "")
     path = folder / f"standard input{suffix}"
     with path.open("wb") as file:
         file.write(start)

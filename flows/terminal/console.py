@@ -93,6 +93,9 @@ OF_PLACES = {
 }  # fmt: skip
 
 
+READ_ONLY = "; this command writes there: remount it, or copy the folder to a writable disk"
+
+
 def is_mistake(error: BaseException) -> bool:
     """Return whether the user can mend an error: a refusal, or a place that cannot be read or written."""
     return isinstance(error, MISTAKES) or (isinstance(error, OSError) and error.errno in OF_PLACES)
@@ -101,7 +104,8 @@ def is_mistake(error: BaseException) -> bool:
 def sentence(error: Exception) -> str:
     """Return the error and how to go on, as a sentence for the terminal."""
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        what = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        return what + READ_ONLY * (error.errno == errno.EROFS)
     if isinstance(error, BudgetError) and not error.spent.epsilon:
         # nothing was opened that could be raised: the settings alone say the budget
         return f"{error} (a larger epsilon, or smaller prices, in the settings)"

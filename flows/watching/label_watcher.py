@@ -112,11 +112,13 @@ class LabelWatcher:
     def counts(self) -> str:
         """What was taken in, and what waits, in words."""
         sizes = (self.n_labels, len(self._names["worker"]), len(self._names["task"]))
-        kinds = ("labels", "workers", "tasks")
-        words = [f"{n:,} {kind}" for n, kind in zip(sizes, kinds, strict=True)]
-        repeated = [f"{self.n_repeated:,} repeated labels passed over"] if self.n_repeated else []
-        waiting = [f"{self.n_waiting:,} bytes wait for the end of their row"] * bool(self.n_waiting)
-        return ", ".join([*words, *repeated, *waiting])
+        kinds = ("label", "worker", "task")
+        words = [_counted(n, kind) for n, kind in zip(sizes, kinds, strict=True)]
+        repeated = [f"{_counted(self.n_repeated, 'repeated label')} passed over"]
+        waits = f"wait{'s' * (self.n_waiting == 1)} for the end of a row"
+        waiting = [f"{_counted(self.n_waiting, 'byte')} {waits}"]
+        more = repeated * bool(self.n_repeated) + waiting * bool(self.n_waiting)
+        return ", ".join([*words, *more])
 
     def take(self, rows: LabelRows) -> list[Alarm]:
         """Take labels in and return the alarms that they raised.
@@ -337,3 +339,7 @@ def _plain(value: Any) -> float | int | None:
     if isinstance(value, np.integer):
         return int(value)
     return None if np.isnan(value) else round(float(value), EXACT)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"

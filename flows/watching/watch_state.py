@@ -162,7 +162,7 @@ def watch_once(
     ...     labels, state = Path(folder, "labels.csv"), Path(folder, "watch.npz")
     ...     _ = labels.write_text("worker,task,label\nann,1,yes\nbob,1,no\n")
     ...     watch_once(labels, state).counts
-    '2 labels, 2 workers, 1 tasks'
+    '2 labels, 2 workers, 1 task'
     """
     with held_state(state) as watcher:
         tail, lines = reader_of(watcher, labels, seconds, columns)

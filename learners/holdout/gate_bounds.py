@@ -86,6 +86,8 @@ def agreeing_holdout_bound(
     """
     _check(n, level, rows)
     agreed = f"all {answer.asked} questions about these rows were agreed to"
+    if answer.asked == 1:
+        agreed = "the one question about these rows was agreed to"
     drawn = "independent draws" if rows == 1 else f"of independent subjects, at most {rows} of each"
     assumption = f"{agreed}; they are {drawn}; {ELSE}"
     if answer.value is None or answer.refuted:

@@ -68,13 +68,14 @@ class Composition:
         Raises
         ------
         ValueError
-            If not 0 <= epsilon < infinity.
+            If not 0 <= epsilon < infinity, or it is beyond the largest double.
         """
         if not 0 <= epsilon < math.inf:
             raise ValueError(f"epsilon must be >= 0 and finite, got epsilon={epsilon}")
+        asked = exact(epsilon)
         composed = self._finite(self._pmf.get_delta_for_epsilon(float(epsilon))) + self.slack
         bounds = [min(1.0, max(0.0, composed))]
-        if exact(epsilon) >= self.basic.epsilon:
+        if asked >= self.basic.epsilon:
             bounds.append(double_up(self.basic.delta))
         return min(bounds)
 

@@ -9,8 +9,10 @@ Traceback (most recent call last):
 ValueError: the ledger's URL must be postgresql+psycopg://user:password@host:port/database
 """
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, make_url
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -21,6 +23,7 @@ from privacy.ledger.store import Fill, LedgerError, check_version, definitions
 __all__ = ["PostgresStore"]
 
 DRIVER = "postgresql+psycopg"
+CONNECTS = 30  # seconds that a server has for its first answer; a cold one takes some
 MAKING = 6_030_213_117  # advisory lock: one process at a time makes the tables
 TABLES = ("about", "head", "budgets", "entries", "releases", "answers")
 REFUSE = "EXECUTE FUNCTION only_grows()"
@@ -143,13 +146,11 @@ class PostgresStore:
 
 
 def _engine(url: URL) -> Engine:
+    how: dict[str, Any] = {"prepare_threshold": None}
+    if "connect_timeout" not in url.query and "PGCONNECT_TIMEOUT" not in os.environ:
+        how["connect_timeout"] = CONNECTS  # psycopg's own is 130 s
     try:
-        return create_engine(
-            url,
-            poolclass=NullPool,
-            hide_parameters=True,
-            connect_args={"prepare_threshold": None},
-        )
+        return create_engine(url, poolclass=NullPool, hide_parameters=True, connect_args=how)
     except ModuleNotFoundError:
         raise LedgerError(
             "a ledger on PostgreSQL needs psycopg: pip install 'crowdassay[postgres]'"

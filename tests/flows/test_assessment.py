@@ -198,6 +198,25 @@ def test_columns_of_a_file_may_have_other_names(tmp_path: Path) -> None:
     assert sorted(found.workers.arrow["worker"].to_pylist()) == ["a", "b", "c"]
 
 
+@pytest.mark.parametrize(
+    ("header", "told"),
+    [
+        ("who is it,about,said", r"which: pass worker='\.\.\.', task='\.\.\.', label='\.\.\.'$"),
+        ("Worker ID,task,label", "which is which: pass worker='Worker ID'$"),
+        ("task,ann,bob,cy", "worker, melt it to a row per label$"),
+    ],
+)
+def test_what_to_do_about_a_files_columns_is_said_in_arguments(
+    tmp_path: Path, header: str, told: str
+) -> None:
+    """It was options of the command line, --map and --wide, which `assess` does not have."""
+    path = tmp_path / "labels.csv"
+    path.write_text(f"{header}\n{','.join('1' * len(header.split(',')))}\n")
+    with pytest.raises(TableError, match=told) as error:
+        assess(str(path))
+    assert "--" not in str(error.value)
+
+
 def test_names_that_only_a_data_frame_has_or_no_file_are_no_mistake(tmp_path: Path) -> None:
     """A run refuses a column that is named and in no table; here a file may have the names themselves."""
     path = tmp_path / "labels.csv"

@@ -392,3 +392,13 @@ def test_one_release_is_no_plan(campaign: tuple[Settings, RunResult]) -> None:
     assert json.loads((result.folder / "spend.json").read_text("utf-8"))["plans"] == []
     for name in ("report.html", "public.html"):
         assert "planned release" not in (result.folder / name).read_text("utf-8")
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("given", ["settings.toml", Path("settings.toml"), None])
+def test_a_path_in_place_of_settings_is_refused_with_what_loads_them(given: object) -> None:
+    """It was an AttributeError: 'str' object has no attribute 'state'."""
+    with pytest.raises(
+        TypeError, match=r"^settings must be Settings, got .*; load them: flows\.load"
+    ):
+        run_pipeline(given)  # type: ignore[arg-type]

@@ -59,6 +59,8 @@ def test_the_least_number_that_reaches_the_goal_lies_in_its_interval() -> None:
         ({"goal": 1.0}, r"goal must be in \(0, 1\)"),
         ({"accuracy": 0.5}, "accuracy must be above 1 / classes"),
         ({"classes": 0}, "classes must be in"),
+        ({"tasks": 10**12}, r"^tasks must be in \[1, 10000000\], got tasks=1000000000000$"),
+        ({"workers": 10**12}, r"^workers must be in \[2, 10000000\]"),
         ({"most": 99}, r"most must be in \[1, workers=50\]"),
         ({"spammers": 0.999}, "spammers must leave an honest worker"),
         ({"difficulty": 2.0}, r"difficulty must be in \[0, 1\]"),

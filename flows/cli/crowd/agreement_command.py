@@ -118,7 +118,8 @@ def agreement(
         show_rows("Agreement", HEADER, rows, written, numbers=numbers, guard=guard)
         if not rows[0][2]:
             print_line(
-                "agreement beyond chance is not known: all labels are of one class, or no two are of one task"
+                "agreement beyond chance is not known: labels to compare are of one class, or no two are "
+                "of one task"
             )
         for test in tests:
             print_line(_sentence(read, test, epsilon))

@@ -20,6 +20,7 @@ from flows.cli.publishing import (
     Publish,
     State,
     key_now,
+    leaving_no_empty,
     refuse_state_in,
     refuse_unpublished,
 )
@@ -133,7 +134,7 @@ def multilabel(
     from flows.tables import inputs_of, read_multilabels, table_files, write_table
     from quality import multilabel_consensus
 
-    with mistakes():
+    with mistakes(), leaving_no_empty(publish):
         if not 0 < threshold < 1:
             raise SettingsError(f"--threshold must be above 0 and below 1, got {threshold:g}")
         if nothing == "":
@@ -168,7 +169,9 @@ def multilabel(
             header, rows = _task_rows(table, found, split)
             progress("the publication", 0, 1)
             published = None if asked is None else asked(table, found, state)
-        sentences = _sentences(table, found, groups, nothing)
+        given = context.get_parameter_source("split")
+        said = split if given is not None and given.name == "COMMANDLINE" else None
+        sentences = _sentences(table, found, groups, nothing, said)
         if published is not None and publish is not None:
             sentences += _published_sentences(published, publish)
         if json_:
@@ -393,8 +396,9 @@ def _sentences(
     found: MultiLabelConsensus,
     groups: Int64[np.ndarray, " workers"] | None,
     nothing: str | None,
+    split: str | None,
 ) -> list[str]:
-    """Return further findings about the answers, as lines."""
+    """Return further findings about the answers, as lines; `split` is the separator that was asked for."""
     from flows.proposal import NOTHING  # loads DuckDB
     from quality import set_alpha  # loads numba
 
@@ -434,6 +438,11 @@ def _sentences(
             "every answer has one label: if just one can hold, `crowdassay aggregate` knows that, and is "
             "better"
         )
+        if split is not None:
+            lines.append(
+                f"--split {split!r} has divided no cell into labels: if cells hold several, name what stands "
+                "between them"
+            )
     return lines
 
 

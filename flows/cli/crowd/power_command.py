@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from flows.aggregators import AggregatorName
-from flows.cli.root import AsJson, Quiet, app, console, mistakes, waiting_for
+from flows.cli.root import AsJson, Quiet, app, console, counted, mistakes, waiting_for
 
 __all__ = ["power"]
 
@@ -66,7 +66,8 @@ def power(
             ]
             for row in found.rows
         ]
-        title = f"Consensus of {tasks:,} tasks by {workers:,} workers, {crowd.n_spammers:,} of them spammers"
+        of_them = f"{crowd.n_spammers:,} of them spammers"
+        title = f"Consensus of {counted(tasks, 'task')} by {workers:,} workers, {of_them}"
         header = ["labels per task", "accuracy", "90 % of campaigns", f"reach {goal:g}"]
         print_rows(console(), title, header, rows)
         console().print(_answer(found.labels, found.low, found.high, most), soft_wrap=True)

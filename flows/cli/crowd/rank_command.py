@@ -20,6 +20,7 @@ from flows.cli.publishing import (
     Publish,
     State,
     key_now,
+    leaving_no_empty,
     refuse_state_in,
     refuse_unpublished,
 )
@@ -98,10 +99,10 @@ def rank(
     import numpy as np  # these load numba and DuckDB, for this command only
 
     from flows.spending import check_rank_level
-    from flows.tables import inputs_of, read_comparisons
+    from flows.tables import inputs_of, read_comparisons, reading_of_comparisons
     from quality import crowd_bradley_terry, dependent_groups, next_pairs, rank_intervals
 
-    with mistakes():
+    with mistakes(), leaving_no_empty(publish):
         check_rank_level(level)
         refuse_unpublished(context, publish)
         refuse_unwritten(context, {"--output": output}, {"--publish": publish})
@@ -112,7 +113,7 @@ def rank(
             publication=publication, level=level, begun=begun,
         )  # fmt: skip
         written = output_file(output, [comparisons], force)
-        reading = reading_of_options(sep, encoding, sheet, False)
+        reading = reading_of_comparisons(reading_of_options(sep, encoding, sheet, False))
         needed = ("worker", "left", "right")
         with (
             one_table(comparisons, needed, reading, tell=not json_) as file,

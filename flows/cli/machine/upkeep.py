@@ -27,6 +27,7 @@ from flows.cli.root import (
     print_line,
     waiting_for,
 )
+from flows.files import KEY
 
 if TYPE_CHECKING:
     from flows.run import ListedRun
@@ -190,7 +191,13 @@ def _ledger(state: Path) -> Iterator[Finding]:
     open_to_others = state.is_dir() and state.stat().st_mode & 0o077
     found = f"{state} is {oct(state.stat().st_mode & 0o777)}" if state.is_dir() else "not there"
     advice = f"{found}; chmod 700 {shlex.quote(str(state))} closes it to others"
-    yield Finding("state folder", not open_to_others, advice if open_to_others else found)
+    sound = state.is_dir() and not open_to_others
+    yield Finding("state folder", sound, advice if open_to_others else found)
+    key = state / KEY
+    # as after a restore; runs use such a key, and refuse such a ledger
+    if key.is_file() and (mode := key.stat().st_mode) & 0o077:
+        closed = f"chmod 600 {shlex.quote(str(key))} closes it to others"
+        yield Finding(KEY, False, f"{key} is {oct(mode & 0o777)}; {closed}")
     failure = last_failure(state)
     if failure is not None:
         of = f"of {failure['campaign']}, " if "campaign" in failure else ""

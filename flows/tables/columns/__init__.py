@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from flows.faces import late_face
 
 if TYPE_CHECKING:
-    from flows.tables.columns.comparison_columns import read_comparisons
+    from flows.tables.columns.comparison_columns import read_comparisons, reading_of_comparisons
     from flows.tables.columns.score_columns import (
         CandidateScores,
         read_scores,
@@ -37,6 +37,7 @@ __all__ = [
     "read_matrix",
     "read_multilabels",
     "read_scores",
+    "reading_of_comparisons",
     "reading_of_scores",
     "standardized",
     "stream_features",

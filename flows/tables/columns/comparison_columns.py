@@ -10,6 +10,7 @@ Comparisons(2 comparisons of 2 items by 2 workers, 1 tie)
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from flows.tables.dialect import AS_FOUND, Reading
@@ -17,10 +18,15 @@ from flows.tables.refusals import TableError, placed, refuse_names
 from flows.tables.text_table import TextTable, open_table
 from quality import Comparisons, LabelError, encode_comparisons
 
-__all__ = ["read_comparisons"]
+__all__ = ["read_comparisons", "reading_of_comparisons"]
 
 WINNERS = ("winner", "label")
 QUESTIONS = ("question", "prompt", "task")
+
+
+def reading_of_comparisons(reading: Reading) -> Reading:
+    """Return a reading by which a comma in the name of an item is no decimal: 1,5 stays so."""
+    return replace(reading, apart=("left", "right", *WINNERS, *QUESTIONS))
 
 
 def read_comparisons(path: Path, reading: Reading = AS_FOUND) -> Comparisons:
@@ -35,7 +41,7 @@ def read_comparisons(path: Path, reading: Reading = AS_FOUND) -> Comparisons:
     TableError
         If a column is missing, a cell blank, an item compared with itself, or a winner neither side.
     """
-    table = open_table(path, ("worker", "left", "right"), reading)
+    table = open_table(path, ("worker", "left", "right"), reading_of_comparisons(reading))
     winner = _one_of(table, WINNERS)
     if winner is None:
         raise TableError(

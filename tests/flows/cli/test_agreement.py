@@ -171,11 +171,13 @@ def test_groups_of_other_tasks_are_refused(columns: tuple) -> None:
     assert "--tasks others.csv has none of the labelled tasks; are they named alike?" in told.stderr
 
 
-@pytest.mark.parametrize("rows", ["a,1,cat\nb,1,cat\n", "a,1,cat\na,2,dog\n"])
+@pytest.mark.parametrize(
+    "rows", ["a,1,cat\nb,1,cat\n", "a,1,cat\na,2,dog\n", "a,1,cat\nb,1,cat\na,2,dog\n"]
+)
 def test_an_agreement_that_is_not_known_is_said_to_be_so(columns: tuple, rows: str) -> None:
     """Its cells were blank, without a word."""
     Path("labels.csv").write_text(f"worker,task,label\n{rows}")
     told = invoke("labels.csv")
     assert told.exit_code == 0
-    why = "not known: all labels are of one class, or no two are of one task"
+    why = "not known: labels to compare are of one class, or no two are of one task"
     assert why in " ".join(told.output.split())

@@ -210,6 +210,12 @@ def test_every_table_command_reads_files_folders_patterns_and_standard_input(
     assert "wide16.csv was read in utf-16" in table_command(name, "wide16.csv", *named, *state)
 
 
+def test_a_fault_of_standard_input_is_of_standard_input() -> None:
+    """It was of `standard input.csv`, a file that nobody has."""
+    told = table_command("agreement", "-", given=f"{HEAD}\n,t1,a\n")
+    assert told.startswith("crowdassay: standard input, row 1, column worker: ")
+
+
 @pytest.mark.parametrize("name", TABLES)
 def test_every_table_command_says_what_is_wrong_with_a_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str

@@ -63,6 +63,15 @@ def test_the_items_are_written(compared: Path, tmp_path: Path) -> None:
         assert [row["item"] for row in csv.DictReader(file)] == list("abcd")
 
 
+def test_a_comma_in_the_name_of_an_item_is_no_decimal(tmp_path: Path) -> None:
+    """Items 1,5 and 2,5 of a table with semicolons were called 1.5 and 2.5, which it does not hold."""
+    path = tmp_path / "sizes.csv"
+    rows = [f"w{w};{a};{b};left" for w in range(3) for a, b in (("1,5", "2,5"), ("2,5", "3,5"))]
+    path.write_text("\n".join(["worker;left;right;winner", *rows, ""]))
+    found = invoke(str(path), "--json")
+    assert [one["item"] for one in json.loads(found.stdout)["items"]] == ["1,5", "2,5", "3,5"]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

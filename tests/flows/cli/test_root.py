@@ -182,6 +182,14 @@ def test_a_state_folder_is_where_its_path_says(command: str, state: str, told: s
         ("--several 5 --classes 3", "--several must be from 1 to 3 classes, got --several=5"),
         ("--workers 1", "--labels-per-task must be in [1, --workers=1], got --labels-per-task=5"),
         ("--several 2 --strategy sybils=2", "--strategy must be among honest, careless,"),
+        ("--workers 99999999999", "--workers must be at most 10,000,000, got 99,999,999,999"),
+        (
+            "--strategy sybils=99999999999",
+            "workers of strategies must be at most 10,000,000, got 99",
+        ),
+        ("--tasks 1000000000000", "--tasks must be at most 10,000,000, got 1,000,000,000,000"),
+        ("--tasks 9999999 --labels-per-task 40", "--tasks times labels (with several, classes)"),
+        ("--several 2 --tasks 99999 --classes 99999", "must be at most 100,000,000, got 9,999,"),
     ],
 )
 def test_a_crowd_that_cannot_be_is_told_by_the_options_that_were_given(

@@ -471,6 +471,10 @@ def test_a_wrong_map_is_told(text: str, form: str, told: str) -> None:
             "row 1, column seconds: 'soon' must be seconds",
         ),
         ("worker,task,label,label\nw,t,a,b\n", "column names must differ"),
+        (
+            'worker,task,label\nw,t,a\nw,u,"{""choices"": [""canary""]}"\n',
+            "row 2, column label: must be a label, got JSON of several choices",
+        ),
     ],
 )
 def test_a_torn_table_is_told_without_its_row(tmp_path: Path, text: str, told: str) -> None:
@@ -499,6 +503,16 @@ def test_torn_json_is_told_with_its_line(tmp_path: Path, text: str, told: str) -
     path = tmp_path / "t.json"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(TableError, match=rf"t\.json.*{told}"):
+        import_labels(path, "label-studio")
+
+
+def test_label_studios_csv_is_refused_with_the_export_to_make(tmp_path: Path) -> None:
+    """It was "is not JSON; check --format"."""
+    path = tmp_path / "t.csv"
+    path.write_text("annotation_id,annotator,id,choice\n1,3,11,a\n")
+    with pytest.raises(
+        TableError, match=r"t\.csv must be the JSON or JSON-MIN export .* as JSON, or"
+    ):
         import_labels(path, "label-studio")
 
 

@@ -105,6 +105,17 @@ def test_a_name_written_from_right_to_left_turns_no_number_beside_it(name: str) 
     assert words(jinja, "{{ name|apart }}", name=f"<b>{name}") == f"<bdi>&lt;b&gt;{name}</bdi>"
 
 
+def test_names_with_commas_have_semicolons_between_them() -> None:
+    """Three classes, "ok", "spam, ad" and "toxic", read as four."""
+    jinja = html._environment()
+    assert (
+        words(jinja, "{{ names|listed }}", names=["ok", "<i>", "toxic"]) == "ok, &lt;i&gt;, toxic"
+    )
+    assert words(jinja, "{{ names|listed }}", names=["ok", "spam, ad"]) == "ok; spam, ad"
+    name = "\u05d0"
+    assert words(jinja, "{{ names|listed }}", names=["ok", name]) == f"ok, <bdi>{name}</bdi>"
+
+
 def test_names_from_right_to_left_stand_apart_on_both_pages(tmp_path: Path) -> None:
     classes = ("שלילי", "ניטרלי", "חיובי")
     write_folder(tmp_path, classes=classes, group_name="مجموعة {:02d}", worker_name="عامل {:04d}")

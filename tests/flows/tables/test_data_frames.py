@@ -109,6 +109,7 @@ def test_numbers_of_sixteen_bits_are_numbers() -> None:
         (3, "must be a path, a data frame .* got int"),
         (Mock(spec=["collect"]), "got Mock; pass what its collect\\(\\) returns"),
         ([1, 2], "list of rows that are mappings, got list of int"),
+        ([], "list of rows that are mappings, got a list without rows"),
         ([("ann", "7", "cat")], "list of rows that are mappings, got list of tuple"),
         (pd.DataFrame(COLUMNS | {"label": ["cat", 3, "dog"]}), ", column label: .* of one type"),
         (
@@ -127,6 +128,7 @@ def test_numbers_of_sixteen_bits_are_numbers() -> None:
         "a number",
         "a lazy frame",
         "numbers",
+        "no rows",
         "rows that are tuples",
         "mixed",
         "sparse",

@@ -47,8 +47,8 @@ ODD = {
     "excel.csv": (lines("\t", "\r\n"), "utf-16", "separated by tabs, in utf-16, decimals"),
     "little.csv": (lines(), "utf-16-le", "in utf-16-le"),
     "big.csv": (lines(), "utf-16-be", "in utf-16-be"),
-    "said.csv": ("sep=;\n" + lines(";"), "utf-8", "separated by ';', the first line left out"),
-    "noted.csv": ("# by hand\n#\n\n" + lines(), "utf-8", "the first 3 lines left out"),
+    "said.csv": ("sep=;\n" + lines(";"), "utf-8", "separated by ';', with the first line left out"),
+    "noted.csv": ("# by hand\n#\n\n" + lines(), "utf-8", "with the first 3 lines left out"),
     "mac.csv": (lines(end="\r"), "utf-8", ""),
     "quoted.csv": (lines(";", quoted=True), "utf-8", "separated by ';', decimals after a comma"),
     "gone.csv.gz": (lines(";"), "cp1252", "separated by ';', in cp1252"),
@@ -70,7 +70,10 @@ def test_a_file_is_read_as_it_is_written_and_the_guess_is_said(tmp_path: Path, n
 def test_a_header_that_looks_like_a_comment_is_said(tmp_path: Path, end: str) -> None:
     """The first row was listed as the columns that the file has, without a word of the line above it."""
     path = write(tmp_path / "labels.csv", f"#{end}worker,task,label\nann,t1,a\nben,t1,b\n")
-    told = r"\(it has ann, t1, a, the first line left out: a header must not begin with #, as comments do\);"
+    told = (
+        r"\(it has ann, t1, a, with the first line left out: a header must not begin with #, as "
+        r"comments do\);"
+    )
     with pytest.raises(TableError, match=told):
         open_table(path, NEEDED)
 

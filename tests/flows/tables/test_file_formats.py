@@ -136,7 +136,7 @@ def test_a_wide_table_has_a_worker_a_column(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("suffix", "name"),
-    [(".csv", ".csv"), (".json", ".json"), (".jsonl", ".jsonl"), (".parquet", ".parquet"),
+    [(".csv", ""), (".json", ".json"), (".jsonl", ".jsonl"), (".parquet", ".parquet"),
      (".csv.gz", ".csv.gz"), (".xlsx", ".xlsx")],
 )  # fmt: skip
 def test_standard_input_is_what_it_begins_with(tmp_path: Path, suffix: str, name: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,3 +73,11 @@ def test_a_column_of_numbers_is_flush_right(cells: tuple[str, ...]) -> None:
     _, head, *lines = shown.getvalue().splitlines()
     ends = {line.index(f"{cell}  z") + len(cell) for cell, line in zip(cells, lines, strict=True)}
     assert ends == {head.index("  last")}
+
+
+def test_a_place_that_cannot_be_written_is_told_with_what_to_do() -> None:
+    """`report` and `watch` on a disk mounted read-only said what failed, and not how to go on."""
+    error = OSError(errno.EROFS, os.strerror(errno.EROFS), "runs/one/report.html")
+    assert console.is_mistake(error)
+    assert console.sentence(error).startswith("runs/one/report.html: Read-only file system; ")
+    assert "copy the folder" in console.sentence(error)

@@ -83,18 +83,18 @@ def test_a_repeated_label_is_passed_over() -> None:
     watcher = LabelWatcher()
     rows = LabelRows(["a", "b", "a"], ["t"] * 3, ["x", "y", "y"], [np.nan] * 3, [np.nan] * 3)
     watcher.take(rows)
-    assert watcher.counts == "2 labels, 2 workers, 1 tasks, 1 repeated labels passed over"
+    assert watcher.counts == "2 labels, 2 workers, 1 task, 1 repeated label passed over"
 
 
 def test_a_row_that_waits_is_counted_in_bytes_until_it_ends(tmp_path: Path) -> None:
     labels, state = tmp_path / "labels.csv", tmp_path / "state.npz"
     labels.write_text('worker,task,label\na,t,x\nb,t,5" nail\nc,t,"x')
     watcher = watch_once(labels, state)
-    assert watcher.counts == "2 labels, 2 workers, 1 tasks, 6 bytes wait for the end of their row"
+    assert watcher.counts == "2 labels, 2 workers, 1 task, 6 bytes wait for the end of a row"
     assert watcher.as_json()["bytes_waiting"] == 6
     with labels.open("a") as file:
         file.write('"\n')
-    assert watch_once(labels, state).counts == "3 labels, 3 workers, 1 tasks"
+    assert watch_once(labels, state).counts == "3 labels, 3 workers, 1 task"
 
 
 def test_a_link_and_what_it_leads_to_are_one_state(tmp_path: Path) -> None:

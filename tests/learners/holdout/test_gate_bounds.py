@@ -75,6 +75,9 @@ def test_the_bound_adds_threshold_noise_and_sampling() -> None:
     assert bound.value == pytest.approx(largest_rate(on_holdout, math.log(2 / 0.025) / 5000))
     assert bound.value < on_holdout + math.sqrt(math.log(2 / 0.025) / 10_000)  # Hoeffding's
     assert bound.applies
+    assert bound.assumption.startswith("the one question about these rows was agreed to; they are")
+    more = agreeing_holdout_bound(answered(0.9, "agrees", 3, asked=2), GATE, n=5000, level=0.95)
+    assert more.assumption.startswith("all 2 questions about these rows were agreed to; they are")
 
 
 @pytest.mark.parametrize(

@@ -346,6 +346,8 @@ def test_no_nan_enters_or_leaves():
             composed.epsilon(wrong)
     with pytest.raises(ValueError, match="epsilon"):
         composed.delta(math.inf)
+    with pytest.raises(ValueError, match="must be a finite number, got 1000"):
+        composed.delta(10**400)  # an OverflowError before
     with pytest.raises(ValueError, match="delta"):
         composed.epsilon(1.0)
 

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import socket
 import stat
 import threading
 
@@ -259,3 +260,32 @@ def test_every_spend_locks_its_budget_first_and_the_chains_end_before_it_counts_
         added = [n for n, (words, *_) in enumerate(asked) if words.startswith("INSERT")]
         assert all(ends[0] < n for n in counted)
         assert all(ends[-1] < n for n in added[-1:])
+
+
+@pytest.mark.long
+def test_a_server_that_accepts_in_silence_is_not_waited_for_by_psycopgs_two_minutes(monkeypatch):
+    monkeypatch.delenv("PGCONNECT_TIMEOUT", raising=False)
+    monkeypatch.setattr(postgres, "CONNECTS", 2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"postgresql+psycopg://me:{SECRET}@127.0.0.1:{silent.getsockname()[1]}/campaign"
+        with pytest.raises(
+            LedgerError, match="cannot reach .*: connection timeout expired"
+        ) as told:
+            PostgresStore.at(url).exists()
+    assert SECRET not in str(told.value)
+
+
+@pytest.mark.parametrize("said", ["url", "environment"])
+def test_a_time_to_connect_that_the_user_gives_stands(monkeypatch, said):
+    asked = {}
+    monkeypatch.delenv("PGCONNECT_TIMEOUT", raising=False)
+    made = postgres.create_engine
+    monkeypatch.setattr(
+        postgres, "create_engine", lambda url, **how: asked.update(how) or made(url, **how)
+    )
+    PostgresStore.at(SERVER)
+    assert asked["connect_args"]["connect_timeout"] == postgres.CONNECTS
+    if said == "environment":
+        monkeypatch.setenv("PGCONNECT_TIMEOUT", "7")
+    PostgresStore.at(SERVER + "?connect_timeout=7" * (said == "url"))
+    assert "connect_timeout" not in asked["connect_args"]

@@ -69,6 +69,9 @@ def test_answers_that_are_all_the_same_have_no_alpha(tmp_path: Path) -> None:
     assert "agreement beyond chance is not known" in told
     assert "nan" not in told
     assert "every answer has one label" in told
+    assert "--split" not in told  # which nobody gave
+    told = " ".join(invoke(str(path), "--split", ";").output.split())
+    assert "--split ';' has divided no cell into labels" in told
 
 
 def test_an_alpha_that_rounds_to_zero_has_no_sign(tmp_path: Path) -> None:

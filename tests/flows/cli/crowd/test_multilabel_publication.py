@@ -113,7 +113,7 @@ def test_another_threshold_or_bound_is_no_answer_under_a_key(other: tuple[str, s
     told = publish("--publication", "k", *other, to="again")
     assert told.exit_code == 2
     assert "was published already with another" in told.stderr
-    assert not list(Path("again").iterdir())
+    assert not Path("again").exists()
 
 
 def test_groups_cost_what_one_of_them_costs_and_tasks_join_one_of_them() -> None:
@@ -139,7 +139,7 @@ def test_a_budget_that_does_not_suffice_is_refused_before_anything_is_drawn() ->
     assert told.exit_code == 2
     assert "does not cover this: asked epsilon=0.5" in told.stderr
     assert "Nothing was spent" in told.stderr
-    assert not list(Path("next").iterdir())
+    assert not Path("next").exists()
     assert spent() == 0.5
 
 
@@ -161,7 +161,7 @@ def test_a_mistake_is_one_sentence_and_pays_nothing(more: tuple[str, ...], said:
     assert told.exit_code == 2
     assert said in told.stderr
     assert len(told.stderr.splitlines()) == 1
-    assert not list(Path("public").glob("*"))
+    assert not Path("public").exists()
     if Path("state/ledger.sqlite").is_file():
         assert existing_ledger(Path("state")).datasets() == ()
 
@@ -173,6 +173,14 @@ def test_another_budget_is_refused_and_may_be_raised() -> None:
     raised = ["budget", "state", "--dataset", "labels", "--raise-to", "2"]
     assert CliRunner().invoke(app, raised).exit_code == 0
     assert publish("--budget", "2", "--publication", "k", to="again").exit_code == 0
+
+
+def test_of_a_refused_publication_only_folders_that_were_there_before_are_left() -> None:
+    assert publish(to="new/public").exit_code == 2
+    assert not Path("new").exists()
+    Path("mine").mkdir()
+    assert publish(to="mine").exit_code == 2
+    assert Path("mine").is_dir()
 
 
 def test_names_found_in_answers_are_never_published() -> None:

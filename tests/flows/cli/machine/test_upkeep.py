@@ -148,6 +148,13 @@ def test_the_doctor_finds_a_sound_campaign_and_a_damaged_one(
     assert told.exit_code == 2
     unsound = [one["what"] for one in json.loads(told.stdout) if not one["sound"]]
     assert unsound == ["Prefect", "state folder", "ledger"]
+    (state / "fingerprint.key").chmod(0o644)  # as restored by a copy
+    told = invoke("doctor", str(state), "--json")
+    found = {one["what"]: one for one in json.loads(told.stdout)}
+    assert f"chmod 600 {state}/fingerprint.key" in found["fingerprint.key"]["found"]
+    told = invoke("doctor", str(tmp_path / "nowhere"), "--json")
+    found = {one["what"]: one for one in json.loads(told.stdout)}
+    assert (found["state folder"]["sound"], found["state folder"]["found"]) == (False, "not there")
 
 
 def test_the_version_is_that_of_the_package() -> None:
