@@ -17,6 +17,7 @@ from flows.tables.dialect import AS_FOUND, Reading
 from flows.tables.refusals import TableError, placed, refuse_names
 from flows.tables.text_table import TextTable, open_table
 from quality import Comparisons, LabelError, encode_comparisons
+from quality.comparisons import SIDES
 
 __all__ = ["read_comparisons", "reading_of_comparisons"]
 
@@ -39,7 +40,8 @@ def read_comparisons(path: Path, reading: Reading = AS_FOUND) -> Comparisons:
     Raises
     ------
     TableError
-        If a column is missing, a cell blank, an item compared with itself, or a winner neither side.
+        If a column is missing, a cell blank, an item compared with itself, or a winner neither side, or if
+        winners may be sides or items, because an item is called left or right.
     """
     table = open_table(path, ("worker", "left", "right"), reading_of_comparisons(reading))
     winner = _one_of(table, WINNERS)
@@ -51,6 +53,13 @@ def read_comparisons(path: Path, reading: Reading = AS_FOUND) -> Comparisons:
     names = ("worker", "left", "right", winner, *(() if asked is None else (asked,)))
     refuse_names(table, names)
     column = {name: texts.to_pylist() for name, texts in table.texts(*names).items()}
+    winners = set(column[winner])
+    called = sorted({*column["left"], *column["right"]} & SIDES.keys() & winners)
+    if called and winners <= SIDES.keys():
+        raise TableError(
+            f"{path.name}, column {winner}: must be clear, got {called[0]}, which is a side and an item too; "
+            "give the item another name"
+        )
     try:
         return encode_comparisons(
             column["worker"], column["left"], column["right"], column[winner],

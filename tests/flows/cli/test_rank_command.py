@@ -83,6 +83,10 @@ def test_a_comma_in_the_name_of_an_item_is_no_decimal(tmp_path: Path) -> None:
         ("worker,left,right,winner\na,x,x,x\n", "row 1: left and right must differ"),
         ("worker,left,right,winner\na,,y,y\n", "left"),
         ("worker,left,winner\na,x,x\n", "right"),
+        (
+            "worker,left,right,winner\na,left,right,right\nb,right,left,right\n",
+            "column winner: must be clear, got right, which is a side and an item too",
+        ),
     ],
 )
 def test_a_fault_is_one_sentence_with_file_and_row(text: str, said: str, tmp_path: Path) -> None:
