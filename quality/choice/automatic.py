@@ -183,9 +183,8 @@ def auto(
     its posterior predicts the labels of the fold. A worker is taken to give the truth as often as she
     seems to know it under that posterior, less what of that does not hold on labels held out. Else she gives
     a class by her habit, the shares of the classes among her labels, or a class for which the whole crowd
-    takes that truth. A candidate that is `behind` the
-    best by z standard errors has a weight in proportion to exp(-z**2 / 2). The result is the mean of the
-    posteriors by weight.
+    takes that truth. A candidate that is `behind` the best by z standard errors has a weight in proportion to
+    exp(-z**2 / 2). The result is the mean of the posteriors by weight.
 
     A large table needs fewer folds: no further one is held out once `enough` labels have been predicted.
     Where one fold is enough, a candidate of :class:`InPasses` is fitted roughly first, and to the end only

@@ -29,8 +29,8 @@ MOST = 0.99  # of a worker's labels that she may be held to know: anybody slips
 TRUSTS = np.linspace(0.1, 1.0, 10)  # of what workers seem to know, how much may hold
 DOUBTED_BY = 20.0  # labels, that less than all of it holds
 SHARES = np.linspace(0.0, 0.9, 10)  # of what is not known that may be common errors
-for grid in (TRUSTS, SHARES):
-    grid.setflags(write=False)
+TRUSTS.setflags(write=False)
+SHARES.setflags(write=False)
 FAINT = 1e-200  # a product of probabilities that a further one does not make 0
 
 
@@ -63,7 +63,7 @@ class Predictors(NamedTuple):
         It is minus infinity above the largest share.
         """
         worth = np.full((len(TRUSTS), len(SHARES)), -np.inf)
-        n_shares = int(np.count_nonzero(self.most >= SHARES))
+        n_shares = np.searchsorted(SHARES, self.most, side="right")
         _write_worth(*self[:4], TRUSTS, SHARES[:n_shares], worth)
         return worth
 
