@@ -373,10 +373,9 @@ def _renaming(path: Path, names: tuple[str, ...], needed: tuple[str, ...]) -> st
     else:
         wide = ""
     parts = ",".join(f"{role}={known.get(role, '...')}" for role in needed if role not in names)
-    return (
-        f"rename or add it, or say which is which: --map {shlex.quote(parts)}, or columns under [input]"
-        f"{wide}"
-    )
+    bare = not known and not set(needed) & set(names)
+    above = "write them above the first row if that is no header" if bare else "rename or add it"
+    return f"{above}, or say which is which: --map {shlex.quote(parts)}, or columns under [input]{wide}"
 
 
 def _check_header(path: Path, found: Loaded, needed: tuple[str, ...]) -> None:

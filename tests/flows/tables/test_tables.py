@@ -77,6 +77,7 @@ def test_byte_order_mark_crlf_and_quoted_cells_are_read(tmp_path: Path) -> None:
         ("", "labels.csv is empty; it needs a header and rows below it"),
         ("worker,task,label\n", "labels.csv has no rows below its header"),
         ("worker,item,label\nw,t,a\n", "missing: task (it has worker, item, label)"),
+        ("w,1,a\nv,1,a\n", "(it has w, 1, a); write them above the first row if that is no header"),
         (
             "who,item,answer\nw,t,a\n",
             "say which is which: --map worker=...,task=item,label=answer, or",
