@@ -31,7 +31,7 @@ from flows.choices import LABEL_COLUMNS
 from flows.files import name_advice
 from flows.tables.arrow import text_column
 from flows.tables.dialect import AS_FOUND, LEFT_OUT, Reading
-from flows.tables.file_formats import Columns, Loaded, connected, load_file
+from flows.tables.file_formats import CSV, Columns, Loaded, connected, format_of, load_file
 from flows.tables.refusals import (
     BROKEN,
     ROW,
@@ -373,7 +373,7 @@ def _renaming(path: Path, names: tuple[str, ...], needed: tuple[str, ...]) -> st
     else:
         wide = ""
     parts = ",".join(f"{role}={known.get(role, '...')}" for role in needed if role not in names)
-    bare = not known and not set(needed) & set(names)
+    bare = format_of(path) is CSV and not known and not set(needed) & set(names)
     above = "write them above the first row if that is no header" if bare else "rename or add it"
     return f"{above}, or say which is which: --map {shlex.quote(parts)}, or columns under [input]{wide}"
 

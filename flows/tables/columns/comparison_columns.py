@@ -41,7 +41,7 @@ def read_comparisons(path: Path, reading: Reading = AS_FOUND) -> Comparisons:
     ------
     TableError
         If a column is missing, a cell blank, an item compared with itself, or a winner neither side, or if
-        winners may be sides or items, because an item is called left or right.
+        winners may be sides or items, because an item is called left, right or tie.
     """
     table = open_table(path, ("worker", "left", "right"), reading_of_comparisons(reading))
     winner = _one_of(table, WINNERS)

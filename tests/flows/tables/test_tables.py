@@ -71,6 +71,13 @@ def test_byte_order_mark_crlf_and_quoted_cells_are_read(tmp_path: Path) -> None:
     assert labels.classes.tolist() == ['a "b"', "c"]
 
 
+def test_only_a_file_of_text_can_lack_a_header(tmp_path: Path) -> None:
+    path = tmp_path / "labels.json"
+    path.write_text('[{"w": "ann", "x": "1", "a": "yes"}]')
+    with pytest.raises(TableError, match=r"\(it has w, x, a\); rename or add it"):
+        read_labels(path, classes=None, duplicates="error", known_tasks=None)
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

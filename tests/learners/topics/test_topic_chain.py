@@ -169,18 +169,23 @@ class Scripted(np.random.Generator):
         return self.uniform
 
 
-@pytest.mark.parametrize("name", ["alpha", "beta", "eta"])
-@pytest.mark.parametrize("normal", [-1.5, 1.5])
-def test_a_prior_is_accepted_up_to_its_density_on_the_logarithm(rng, name, normal):
-    """To nine digits of the ratio; then the law has the tables of its new prior, and the edges too."""
-    X = csr_array(rng.poisson(1.0, (20, 8)))
-    documents = documents_of(X)
+def swept_once(rng):
+    """Twenty documents of eight words after one sweep: documents, state, counts and law."""
+    documents = documents_of(csr_array(rng.poisson(1.0, (20, 8))))
     law = law_of(SLOTS, documents, 8, **PRIORS)
     state = _empty_state(documents, np.full(20, -1), law, rng)
     state.path[:, 0], state.length[:] = 0, 1
     order = np.tile(np.arange(M), (SLOTS.n_nodes, 1))
     counts = count(documents, state, law, order, 8, np.ones(20, bool))
     law = sweep(documents, state, counts, law, TABLE, Moves(), np.arange(20), rng)
+    return documents, state, counts, law
+
+
+@pytest.mark.parametrize("name", ["alpha", "beta", "eta"])
+@pytest.mark.parametrize("normal", [-1.5, 1.5])
+def test_a_prior_is_accepted_up_to_its_density_on_the_logarithm(rng, name, normal):
+    """To nine digits of the ratio; then the law has the tables of its new prior, and the edges too."""
+    documents, state, counts, law = swept_once(rng)
     value = getattr(law, name) * np.exp(0.15 * normal)
     other = law_of(SLOTS, documents, 8, **(PRIORS | {name: value}))
     ratio = log_joint(documents, state, counts, other) - log_joint(documents, state, counts, law)
@@ -198,14 +203,7 @@ def test_a_prior_is_accepted_up_to_its_density_on_the_logarithm(rng, name, norma
 
 def test_priors_are_sampled_by_the_joint_density(rng):
     """With little data and a prior Exp(1) a walk of 3000 steps stays near where the posterior is."""
-    X = csr_array(rng.poisson(1.0, (20, 8)))
-    documents = documents_of(X)
-    law = law_of(SLOTS, documents, 8, **PRIORS)
-    state = _empty_state(documents, np.full(20, -1), law, rng)
-    state.path[:, 0], state.length[:] = 0, 1
-    order = np.tile(np.arange(M), (SLOTS.n_nodes, 1))
-    counts = count(documents, state, law, order, 8, np.ones(20, bool))
-    law = sweep(documents, state, counts, law, TABLE, Moves(), np.arange(20), rng)
+    documents, state, counts, law = swept_once(rng)
     seen, step = [], law
     for _ in range(3000):
         step = step_priors(documents, state, counts, step, ("beta",), rng)
