@@ -455,6 +455,15 @@ def test_how_far_the_pool_is_behind_the_vote_in_crowds_that_hardly_know_is_as_me
     assert max(behind.values()) <= 0.015
 
 
+def test_the_pool_is_above_every_rule_on_crowds_drawn_at_random() -> None:
+    """Of those that know something; and majority vote is a point ahead of it in none."""
+    _, *rows = pages_module().cells_of("random_crowds.md")
+    those = [row for row in rows if row[0].startswith("that know, ") and row[2] != "–"]
+    assert len(those) == 17
+    assert all(float(row[2]) <= float(row[3]) for row in those)
+    assert row_of("random_crowds.md", "that know, majority_vote")["auto behind"] == "0"
+
+
 def test_the_page_of_the_holdout_says_how_large_its_noise_is_and_what_settings_refuse() -> None:
     text = (ROOT / "docs" / "how-to" / "holdout.md").read_text(encoding="utf-8")
     assert f"standard deviation of {sizing.COMPARISON**0.5:.1f} `sigma`" in text
