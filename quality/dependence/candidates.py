@@ -29,11 +29,9 @@ MAX_SHARE = 1 / 3  # of the workers: a larger group is the crowd, and not a cliq
 HALF = 0.5  # of the others' excess: with less a member, or a part, is not of the group
 TINY = 1e-9  # where chance leaves nothing
 MOST_SCATTERED = 4  # groups of workers who share few tasks: each takes three fits
-STEPS, MOVED = (
-    (30, 100),
-    1e-4,
-)  # of the power method: limits on most, and the change at which it ends
+STEPS = 30, 100  # of the power method, at most: from the first to the second, as `WORK` allows
 WORK = 50_000_000  # pairs that it may look at
+MOVED = 1e-4  # the change at which it ends
 KEPT = 0.3  # of a step in the next one, so that it cannot swing between two halves of a crowd
 
 
