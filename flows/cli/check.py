@@ -134,11 +134,12 @@ def _print(found: LabelCheck, labels: Path, clean: Path | None) -> None:
         if findings:
             print_rows(console(), title, HEADER, [_row(one) for one in findings])
     n_kept = found.n_rows - found.n_at_fault
-    sound = "no fault" if not found.faults else f"{found.n_at_fault:,} at fault"
+    at_fault = f"{found.n_at_fault:,} at fault" if found.n_at_fault else "no row at fault"
+    sound = at_fault if found.faults else "no fault"
     print_line(f"{labels}: {counted(found.n_rows, 'row')}, {sound}")
     if clean is not None:
         print_line(f"{counted(n_kept, 'row')} written to {clean}")
-    elif found.faults:
+    elif found.n_at_fault:
         print_line("--clean FILE writes the other rows, --quarantine FILE these with their reasons")
 
 

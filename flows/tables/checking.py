@@ -40,6 +40,7 @@ __all__ = [
 ]  # fmt: skip
 
 OWN = ("place", "reason", "torn line")  # columns of a quarantine beside those of the table
+SOUND = f"{ROW} NOT IN (SELECT row FROM fault)"
 SHOWN = 3  # places and examples of one finding
 MANY = 20  # classes from which on more than half as many as labels are no classes, but numbers or texts
 SECONDS, KIND = "seconds", "kind"
@@ -107,8 +108,7 @@ class LabelCheck:
             wrong = NOT_SECONDS.format(quote(SECONDS))
             cells[SECONDS] = f"CASE WHEN {wrong} THEN '' ELSE {cells[SECONDS]} END"
         rows = self.table.query(
-            f"SELECT {', '.join(cells.values())} FROM t "
-            f"WHERE {ROW} NOT IN (SELECT row FROM fault) ORDER BY {ROW}"
+            f"SELECT {', '.join(cells.values())} FROM t WHERE {SOUND} ORDER BY {ROW}"
         )
         columns = {name: [row[at] for row in rows] for at, name in enumerate(cells)}
         if merge:
@@ -167,6 +167,7 @@ def check_labels(
     table.query("CREATE OR REPLACE TABLE fault (row BIGINT, reason VARCHAR)")
     sought = [one for name in LABEL_COLUMNS for one in _wrong_cells(name)]
     faults = [_torn(table), *_rows_where(table, [*sought, *_repeats(table, duplicates)])]
+    faults.append(_hollow(table))
     header = " AND ".join(f"lower({quote(name)}) = '{name}'" for name in LABEL_COLUMNS)
     remedy = "delete the row: files were put one behind another with their headers"
     dubious = [_Sought("the header again", header, "label", remedy)]
@@ -209,6 +210,32 @@ def like_models(workers: np.ndarray) -> tuple[str, ...]:
     names = arrow_array(workers.astype(np.str_))
     like = pc.match_substring_regex(names, LIKE_MODELS, ignore_case=True)
     return tuple(names.filter(like).to_pylist())
+
+
+def _hollow(table: TextTable) -> Finding:
+    """Return why the rows without fault are nothing to judge workers by, the first reason there is."""
+    n_rows, n_labels, n_workers, label, worker = table.query(
+        f"SELECT count(*), count(DISTINCT label), count(DISTINCT worker), any_value(label), "
+        f"any_value(worker) FROM t WHERE {SOUND}"
+    )[0]
+    reasons = (
+        ("every label the same", n_labels == 1, label, "check the export"),
+        ("every label by one worker", n_workers == 1, worker, "check the export"),
+        ("no task on which two workers differ", not _differ(table), "",
+         "have tasks labelled by several workers, or use the labels as they are"),
+    )  # fmt: skip
+    for what, holds, example, remedy in reasons if n_rows else ():
+        if holds:
+            return Finding(what, n_rows, "the whole table", example, remedy)
+    return Finding("", 0, "", "", "")
+
+
+def _differ(table: TextTable) -> bool:
+    """Return whether a task without faults has two labels."""
+    differing = (
+        f"SELECT 1 FROM t WHERE {SOUND} GROUP BY task HAVING count(DISTINCT label) > 1 LIMIT 1"
+    )
+    return bool(table.query(differing))
 
 
 def _free_labels(table: TextTable) -> Finding:

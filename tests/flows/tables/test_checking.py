@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from flows.tables import (
     check_labels,
     open_lenient,
     read_labels,
+    refuse_hollow,
     table_file,
     write_table,
 )
@@ -95,7 +97,7 @@ def test_columns_named_as_the_quarantines_own_are_kept_beside_them(tmp_path: Pat
 
 def test_a_name_that_a_run_refuses_as_too_long_is_a_fault(tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
-    path.write_text(f"worker,task,label\n{'w' * 4_000},t1,a\n{'w' * 4_001},t1,a\n")
+    path.write_text(f"worker,task,label\n{'w' * 4_000},t1,a\n{'w' * 4_001},t1,a\nann,t1,b\n")
     (fault,) = check_labels(open_lenient(path), duplicates="error").faults
     assert (fault.what, fault.where) == ("worker of more than 4,000 letters", "row 2")
 
@@ -192,15 +194,41 @@ def test_nothing_is_lost_and_the_clean_copy_has_no_fault(
     if clean["task"]:
         again = table_file(folder / "clean.csv")
         write_table(clean, again)
-        assert check_labels(open_lenient(again.path), duplicates="error").faults == ()
+        left = check_labels(open_lenient(again.path), duplicates="error").faults
         labels = read_labels(again.path, classes=None, duplicates="error", known_tasks=None)
         assert labels.n_labels == len(clean["task"])
+        with pytest.raises(TableError) if left else nullcontext():
+            refuse_hollow(labels, "clean.csv")
+
+
+@pytest.mark.parametrize(
+    ("rows", "what", "example"),
+    [
+        (["ann,t1,a", "bob,t1,a"], "every label the same", "a"),
+        (["ann,t1,a", "ann,t2,b"], "every label by one worker", "ann"),
+        (["ann,t1,a", "bob,t2,b"], "no task on which two workers differ", ""),
+    ],
+)
+def test_a_table_that_a_run_refuses_as_a_whole_is_at_fault(
+    tmp_path: Path, rows: list[str], what: str, example: str
+) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_text("\n".join(["worker,task,label", *rows]) + "\n")
+    (fault,) = check_labels(open_lenient(path), duplicates="error").faults
+    assert (fault.what, fault.count, fault.where) == (what, 2, "the whole table")
+    assert fault.example == example
+    with pytest.raises(TableError):
+        refuse_hollow(read_labels(path, classes=None, duplicates="error", known_tasks=None), "")
+    told = CliRunner().invoke(app, ["check", str(path)])
+    assert told.exit_code == 2
+    assert "2 rows, no row at fault" in told.output
+    assert "--clean" not in told.output
 
 
 def test_a_line_that_is_no_text_says_that_it_may_be_of_another_encoding(tmp_path: Path) -> None:
     """Behind the beginning that is looked at: before it, the whole file is read in another encoding."""
     path = tmp_path / "labels.csv"
-    rows = b"".join(b"ann,t%d,a\n" % task for task in range(60_000))
+    rows = b"bob,t1,b\n" + b"".join(b"ann,t%d,a\n" % task for task in range(1, 60_000))
     path.write_bytes(b"worker,task,label\n" + rows + b"ben,t1,caf\xe9\n")
     (torn,) = check_labels(open_lenient(path), duplicates="error").faults
     assert (torn.what, torn.count, torn.where) == ("torn line", 1, "line 60002")
@@ -211,13 +239,14 @@ def test_the_command_writes_both_files_and_then_finds_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("labels.csv").write_text(ODD)
+    odd = f"{ODD}ben,t4,2,1\n"  # workers differ
+    Path("labels.csv").write_text(odd)
     told = CliRunner().invoke(app, ["check", "labels.csv"])
     assert told.exit_code == 2
     assert "--clean FILE writes the other rows" in told.output
     words = ["check", "labels.csv", "--clean", "clean.csv", "--quarantine", "taken.csv", "--merge"]
     assert CliRunner().invoke(app, words).exit_code == 0
-    assert Path("labels.csv").read_text() == ODD
+    assert Path("labels.csv").read_text() == odd
     told = CliRunner().invoke(app, ["check", "clean.csv"])
     assert (told.exit_code, "no fault" in told.output) == (0, True)
     with Path("taken.csv").open(newline="") as file:
