@@ -200,7 +200,7 @@ class LandmarkKernel:
 
     def _strips(self, x: Float[np.ndarray, "points features"]) -> Iterator[np.ndarray]:
         """Yield the kernel values of a few points at a time, in memory that the next ones overwrite."""
-        centre = self.landmark.mean(axis=0)
+        centre = np.median(self.landmark, axis=0)
         point, other = (x - centre) / self.bandwidth, (self.landmark - centre) / self.bandwidth
         left = np.column_stack([point, _half_square(point), np.ones(len(point))])
         right = np.column_stack([other, np.ones(len(other)), _half_square(other)]).T.copy()
@@ -238,8 +238,8 @@ def _centred_gaussian(
     other: Float[np.ndarray, "landmarks features"],
     bandwidth: float,
 ) -> Float[np.ndarray, "points landmarks"]:
-    """Return the Gaussian kernel; coordinates are about the landmarks' mean, to keep digits."""
-    centre = other.mean(axis=0)
+    """Return the Gaussian kernel; coordinates are about the landmarks' median, to keep digits."""
+    centre = np.median(other, axis=0)
     return _gaussian((x - centre) / bandwidth, (other - centre) / bandwidth)
 
 
@@ -338,8 +338,8 @@ def mean_kernel(
 
 
 def _centred(bags: Bags, reference: Bags) -> Float[np.ndarray, "points features"]:
-    """Return the pooled points about the reference's mean, so that squared distances lose fewer digits."""
-    return np.asarray(np.concatenate(bags) - np.concatenate(reference).mean(axis=0))
+    """Return the pooled points about the reference's median, so that squared distances lose fewer digits."""
+    return np.asarray(np.concatenate(bags) - np.median(np.concatenate(reference), axis=0))
 
 
 def _blocks(

@@ -183,6 +183,7 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
         """Make the lists of the objects X from training queries, by default the objects; y is ignored."""
         objects = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
         self._check()
+        self._scorer = self.scorer
         asked = objects if queries is None else self._queries(queries, objects.shape[1])
         rng = np.random.default_rng(self.random_state)
         cover = self.cover or HyperplaneCover(random_state=rng)
@@ -194,12 +195,12 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
         n_cells = 1 + max((int(one.max()) for one in cells if len(one)), default=-1)
         accumulate = _Dense if self.weighting == "mean" else _Sparse
         earned = accumulate(n_cells + 1, len(objects))  # the last cell holds every query
-        centre = _far_centre(objects) if self.scorer == "sqeuclidean" else np.zeros(1)
+        centre = _far_centre(objects) if self._scorer == "sqeuclidean" else np.zeros(1)
         single, unit = objects, 1.0
-        if not callable(self.scorer):
+        if not callable(self._scorer):
             moved = objects - centre
             of_objects, unit = _unit(moved), _unit(asked - centre)
-            if self.scorer == "sqeuclidean":
+            if self._scorer == "sqeuclidean":
                 of_objects = unit = max(of_objects, unit)
             moved /= of_objects
             single = moved.astype(np.float32)
@@ -232,7 +233,7 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
             )
         query = self._query(query)
         ids = self.candidates(query, budget)
-        if self.scorer == "sqeuclidean":  # by differences: exact however far from the origin
+        if self._scorer == "sqeuclidean":  # by differences: exact however far from the origin
             scores = -np.square(self._objects[ids] - query).sum(axis=1)
         else:
             scores = self._scores(query[None], self._objects[ids])[0]
@@ -285,7 +286,7 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
         self._check_names(given)
         asked = _numbers("queries", given)
         if not (
-            asked.ndim == 2 and len(asked) and (callable(self.scorer) or asked.shape[1] == width)
+            asked.ndim == 2 and len(asked) and (callable(self._scorer) or asked.shape[1] == width)
         ):
             raise ValueError(f"queries must be rows of {width} features, got shape={asked.shape}")
         if not np.isfinite(asked).all():
@@ -297,7 +298,7 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
 
     def _check_names(self, queries: Any) -> None:
         """Raise ValueError for columns with other names than the objects', whose features they are."""
-        if not callable(self.scorer):  # a function's queries may be of a kind of their own
+        if not callable(self._scorer):  # a function's queries may be of a kind of their own
             validate_data(self, queries, reset=False, skip_check_array=True, ensure_2d=False)
 
     def _query(self, given: Any) -> Float[np.ndarray, " features"]:
@@ -333,15 +334,15 @@ class PredictiveIndex(BaseEstimator):  # type: ignore[misc]
         objects: Float[np.ndarray, "objects columns"],
     ) -> Float[np.ndarray, "queries objects"]:  # fmt: skip
         """Return scores of objects for queries; raise ValueError unless there is a finite one for each."""
-        if not callable(self.scorer):
+        if not callable(self._scorer):
             found = queries @ objects.T
-            if self.scorer == "sqeuclidean":
+            if self._scorer == "sqeuclidean":
                 norms = [np.einsum("ij,ij->i", one, one) for one in (queries, objects)]
                 found = 2 * found - norms[0][:, None] - norms[1]
             return np.asarray(found)
         found = np.empty((len(queries), len(objects)))
         for row, one in zip(found, queries, strict=True):
-            score = _numbers("what scorer returns", self.scorer(one, objects), kind=None)
+            score = _numbers("what scorer returns", self._scorer(one, objects), kind=None)
             if score.dtype.kind not in "biufO" or score.shape != row.shape:
                 raise ValueError(
                     "scorer must return one finite score for each object,"

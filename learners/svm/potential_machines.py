@@ -52,7 +52,7 @@ class _PotentialMachine(BaseEstimator):  # type: ignore[misc]
         fit_intercept: bool = True,
         tol: float = 1e-4,
         max_iter: int = 2000,
-        random_state: int | np.random.RandomState | None = None,
+        random_state: int | np.random.Generator | np.random.RandomState | None = None,
     ) -> None:
         self.kernel = kernel
         self.kernel_params = kernel_params
@@ -75,6 +75,7 @@ class _PotentialMachine(BaseEstimator):  # type: ignore[misc]
     ) -> None:
         """Learn every problem; sets the attributes that the classifier and the regression share."""
         self._check_knobs()
+        self._kernel = self.kernel
         self._choose_landmarks(row)
         if self.formulation == "ridge":
             self._fit_ridge(row, target)
@@ -125,7 +126,12 @@ class _PotentialMachine(BaseEstimator):  # type: ignore[misc]
                 self.__dict__.pop(name, None)  # an earlier fit may have had them
             return
         count = self._n_columns(len(row))
-        random = check_random_state(self.random_state)
+        given = self.random_state
+        random = (
+            np.random.RandomState(given.bit_generator)
+            if isinstance(given, np.random.Generator)
+            else check_random_state(given)
+        )
         if count == len(row):
             chosen = np.arange(len(row))
         elif self.landmark_selection == "random":
@@ -171,20 +177,20 @@ class _PotentialMachine(BaseEstimator):  # type: ignore[misc]
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # refused beneath
             found = self._computed(row, kept)
         if not np.isfinite(found).all():
-            n = row.shape[1] if self.kernel == "precomputed" else len(self.landmarks_)
-            _refuse_missing(found, first, np.arange(n)[kept], self.kernel)
+            n = row.shape[1] if self._kernel == "precomputed" else len(self.landmarks_)
+            _refuse_missing(found, first, np.arange(n)[kept], self._kernel)
         return found
 
     def _computed(
         self, row: Float[np.ndarray, "rows features"], kept: np.ndarray | slice
     ) -> Float[np.ndarray, "rows columns"]:
         """Return the kernel's values for rows and kept columns."""
-        if self.kernel == "precomputed":
+        if self._kernel == "precomputed":
             return row[:, kept].astype(np.float64)
         given = self.kernel_params_
-        if self.kernel == "coulomb":
+        if self._kernel == "coulomb":
             given = {**given, "radius": given["radius"][kept]}
-        return kernel_values(self.kernel, row, self.landmarks_[kept], given)
+        return kernel_values(self._kernel, row, self.landmarks_[kept], given)
 
     def _fit_program(
         self,
@@ -253,9 +259,11 @@ class _PotentialMachine(BaseEstimator):  # type: ignore[misc]
 
     def _rows(self, *given: ArrayLike, **named: Any) -> Any:
         """Return checked rows; given y, set the number of features, and return rows and y."""
-        finite = self.kernel != "precomputed"  # a missing proximity is named by its column
+        fits = len(given) > 1
+        # a missing proximity is named by its column
+        finite = (self.kernel if fits else self._kernel) != "precomputed"
         return validate_data(
-            self, *given, reset=len(given) > 1, dtype=np.float64, ensure_all_finite=finite, **named
+            self, *given, reset=fits, dtype=np.float64, ensure_all_finite=finite, **named
         )
 
 
@@ -378,7 +386,7 @@ class PotentialSVC(ClassifierMixin, _PotentialMachine):  # type: ignore[misc]
         class_weight: dict[Any, float] | str | None = None,
         tol: float = 1e-4,
         max_iter: int = 2000,
-        random_state: int | np.random.RandomState | None = None,
+        random_state: int | np.random.Generator | np.random.RandomState | None = None,
     ) -> None:
         super().__init__(
             kernel,

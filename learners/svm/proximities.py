@@ -25,6 +25,7 @@ __all__ = [
 Proximity: TypeAlias = Callable[..., Float[np.ndarray, "rows columns"]]
 
 BLOCK = 1024  # rows whose distances to all others are held at once
+UNSURE = 1e-9  # of a row's square: a square of a distance below it has few digits in one product
 
 
 def plummer_kernel(
@@ -153,12 +154,18 @@ def coulomb_radii(
             "deduplicate"
         )
     radius = np.empty(len(centres))
+    size = np.square(centres - np.median(centres, axis=0)).sum(axis=1)
     for start in range(0, len(centres), BLOCK):
         part = centres[start : start + BLOCK]
         squared = _squared_distances(part, centres)
         squared[np.arange(len(part)), np.arange(start, start + len(part))] = math.inf
-        nearest = centres[squared.argmin(axis=1)]
-        radius[start : start + BLOCK] = np.linalg.norm(part - nearest, axis=1) / 2  # anew: exact
+        nearest = squared.argmin(axis=1)
+        for row in np.flatnonzero(squared.min(axis=1) <= UNSURE * size[start : start + BLOCK]):
+            apart = np.linalg.norm(centres - part[row], axis=1)
+            apart[start + row] = math.inf
+            nearest[row] = apart.argmin()
+        apart = np.linalg.norm(part - centres[nearest], axis=1)  # anew: exact
+        radius[start : start + BLOCK] = apart / 2
     return radius
 
 
@@ -226,8 +233,8 @@ def _alike(x: Any, centres: Any) -> tuple[np.ndarray, np.ndarray]:
 def _squared_distances(
     x: Float[np.ndarray, "rows features"], centres: Float[np.ndarray, "columns features"]
 ) -> Float[np.ndarray, "rows columns"]:
-    """Return squared distances by one product, about the centres' mean: there rounding loses least."""
-    origin = centres.mean(axis=0)
+    """Return squared distances by one product, about the centres' median, which few far ones do not move."""
+    origin = np.median(centres, axis=0)
     x, centres = x - origin, centres - origin
     squared = x @ (-2.0 * centres.T)
     squared += np.einsum("ij,ij->i", x, x)[:, None]

@@ -171,8 +171,9 @@ def _split(
     else:
         right, given = np.diagonal(fit.counts, axis1=1, axis2=2), fit.counts.sum(axis=2)
         agreed = np.diagonal(fit.table, axis1=1, axis2=2)
+        # of one class an answer is as often guessed as known, whatever the labels
         several = fit.table.shape[2] > 1
-        habit = fit.table[:, :, :2].min(axis=2) if several else np.zeros_like(agreed)
+        habit = fit.table[:, :, :2].min(axis=2) if several else agreed / 2.0
     known = right * (1.0 - habit / agreed)
     return known.sum(axis=1), given - known
 

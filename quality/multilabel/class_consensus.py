@@ -170,7 +170,8 @@ def multilabel_consensus(
     **Guarantees.** At a threshold of one half, without gold, the chosen classes are those whose model
     probability is above one half. A class that nobody gave a task is not chosen, unless it holds by gold. A
     class that a task did not show is no evidence on its workers. Without gold the order of workers, tasks
-    and classes changes only rounding. The consensus agrees with gold. The same bytes on every run.
+    and classes changes only rounding. The consensus of a task that has answers agrees with gold. The same
+    bytes on every run.
 
     **Limits.** The number of classes that hold at once is learned only if it varies less than by chance,
     and if every task shows all classes (:mod:`quality.multilabel.set_sizes`): up to classes that exclude

@@ -114,6 +114,23 @@ def test_products_with_landmarks_are_the_kernel_and_no_length_exceeds_one(seed, 
     assert (np.square(features(x)).sum(axis=1) <= 1 + 1e-6).all()
 
 
+@pytest.mark.parametrize("far", [1e6, 1e9, 1e12])
+def test_a_point_far_out_leaves_the_others_their_digits(rng, far):
+    """About the mean of the points, which one such point moves, distances of one lost all of them."""
+    bag = np.vstack([rng.normal(size=(31, 2)), [[far, 0.0]]])
+    other, x = rng.normal(size=(9, 2)), rng.normal(size=(20, 2))
+    found = NystroemMap.of(bag, 1.0).kernel
+    np.testing.assert_allclose(found.along(x, np.eye(32)), kernel(x, bag, 1.0), atol=1e-12)
+    np.testing.assert_allclose(found.total(x), kernel(x, bag, 1.0).sum(axis=0), atol=1e-12)
+    means = np.column_stack([kernel(x, one, 1.0).mean(axis=1) for one in (bag, other)])
+    np.testing.assert_allclose(mean_kernel(x, [bag, other], 1.0), means, atol=1e-12)
+    np.testing.assert_allclose(
+        set_gram([bag, other], np.array([1.0]))[0, 1, 1],
+        kernel(other, other, 1.0).mean(),
+        atol=1e-12,
+    )
+
+
 def test_landmarks_are_spread_over_bags_by_their_size_and_not_by_their_order():
     bags = [np.full((400, 1), 0.0), np.full((100, 1), 1.0), np.full((3, 1), 2.0)]
     chosen = spread_points(bags, 50)

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from learners.cluster.pairwise_risk import PairwiseRiskClustering
@@ -87,6 +88,17 @@ def test_too_few_rows_left_out_have_no_risk():
     found = PairwiseRiskClustering(2, random_state=0).fit(np.array([[0.0], [1.0], [9.0]]))
     assert np.isnan([found.risk_, *found.risk_interval_]).all()
     assert np.isnan(PairwiseRiskClustering(6).fit(np.arange(10.0)[:, None]).risk_)
+
+
+def test_three_rows_left_out_have_a_risk():
+    found = PairwiseRiskClustering(2, random_state=0).fit(np.arange(6.0)[:, None])
+    assert found.risk_interval_[0] <= found.risk_ <= found.risk_interval_[1]
+
+
+def test_scikit_learn_is_told_that_a_matrix_is_of_pairs_of_rows():
+    for metric, pairwise in (("precomputed", True), ("sqeuclidean", False)):
+        tags = get_tags(PairwiseRiskClustering(2, metric=metric))
+        assert tags.input_tags.pairwise == pairwise
 
 
 def test_a_later_fit_shows_nothing_of_an_earlier_choice(two):

@@ -68,6 +68,11 @@ def test_the_tightened_penalty_picks_four_of_four_clusters_at_ten_thousand_point
 def test_a_bound_that_is_exceeded_is_refused(rng):
     with pytest.raises(ValueError, match="raise the bound"):
         penalized_risks(rng.normal(size=(20, 2)), k_max=2, bound=0.001, rng=rng)
+    reached = 1.0 - np.eye(20)
+    (only,) = penalized_risks(reached, metric="precomputed", k_max=1, bound=1.0, rng=rng)
+    assert (only.n_clusters, only.risk) == (1, 1.0)
+    with pytest.raises(ValueError, match="k_max must be >= 1"):
+        penalized_risks(reached, metric="precomputed", k_max=0, bound=1.0, rng=rng)
     with pytest.raises(ValueError, match="4 points or more"):
         penalized_risks(np.zeros((3, 1)), rng=rng)
     with pytest.raises(ValueError, match="k_max must be >= 1, got k_max=0"):

@@ -102,7 +102,7 @@ def test_a_release_is_paid_once_in_epsilon_and_delta(rng, tmp_path):
 
 
 def test_a_query_of_as_many_rows_as_one_over_delta_is_refused(rng):
-    for n, refused in ((999, False), (1001, True)):
+    for n, refused in ((999, False), (1000, True), (1001, True)):
         query = training_query(np.zeros((n, 1)), np.zeros(n, dtype=int), dataset="toy")
         if refused:
             with pytest.raises(ValueError, match="below 1/n"):
@@ -245,6 +245,15 @@ def test_many_features_are_trained_with_less_noise_than_pure_privacy_needs():
 def test_a_price_that_is_none_is_refused(epsilon, delta):
     with pytest.raises(ValueError, match="must be"):
         noise_deviation(epsilon, delta, 1)
+
+
+@pytest.mark.parametrize(
+    ("shift", "n_problems", "words"),
+    [(0.0, 1, "shift"), (math.inf, 1, "shift"), (math.nan, 1, "shift"), (1.0, 0, "n_problems")],
+)
+def test_a_shift_or_a_number_of_problems_that_is_none_is_refused(shift, n_problems, words):
+    with pytest.raises(ValueError, match=f"{words} must be"):
+        chi_delta(1.0, shift, n_problems)
 
 
 def test_a_price_that_no_noise_has_is_refused():

@@ -2,10 +2,12 @@ import pickle
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 from learners.private.histogram import MAX_BINS, bin_counts, check_bins, density_of
 from learners.private.paying_estimators import PrivateHistogram
@@ -58,6 +60,16 @@ def test_a_fit_is_paid_once_and_gives_the_stored_density_again(ledger, rows):
     assert spent(ledger) == exact(2.0)
     assert again.entry_ == first.entry_
     assert (again.density_ == first.density_).all()
+
+
+def test_a_fitted_histogram_has_one_feature_and_scores_no_others(ledger, rows):
+    named = pd.DataFrame(rows, columns=["age"])
+    fitted = estimator(ledger).fit(named)
+    assert (fitted.n_features_in_, fitted.feature_names_in_.tolist()) == (1, ["age"])
+    with pytest.raises(ValueError, match="feature names"):
+        fitted.score_samples(named.rename(columns={"age": "height"}))
+    with pytest.raises(ValueError, match="expecting 1 feature"):
+        estimator(ledger).fit(rows).score_samples(np.zeros((2, 2)))
 
 
 def test_other_bounds_are_another_release(ledger, rows):
@@ -141,6 +153,17 @@ def test_scores_are_log_densities_and_nothing_lies_outside(ledger, rows):
     assert np.exp(inside) == pytest.approx(fitted.density_[[3, 0]])
     assert np.isneginf(fitted.score_samples([[1.5], [-0.1]])).all()
     assert fitted.score([[0.35], [0.35]]) == pytest.approx(2 * inside[0])
+    between = estimator(ledger, epsilon=0.5, low=0.1, high=0.5).fit(rows)  # full end bins
+    found = between.score_samples([[0.1], [0.5]])
+    assert np.exp(found) == pytest.approx(between.density_[[0, -1]])
+    assert np.isfinite(found).all()
+
+
+def test_a_histogram_that_is_not_fitted_says_so(ledger, rng):
+    with pytest.raises(NotFittedError):
+        estimator(ledger).score_samples([[0.5]])
+    with pytest.raises(NotFittedError):
+        estimator(ledger).sample(3, rng=rng)
 
 
 def test_a_refused_fit_and_other_parameters_leave_the_fitted_density(ledger, rows, rng):

@@ -8,7 +8,7 @@ from scipy.special import softmax
 from scipy.stats import norm
 
 from learners.private import LinearModel, PrivateLogisticRegression, fit_linear
-from learners.private.linear_model import Signs, to_coef
+from learners.private.linear_model import Signs
 from learners.private.logistic_minimum import lift
 from learners.private.noisy_descent import (
     NoisyGradientDescent,
@@ -143,9 +143,9 @@ def test_the_audit_catches_too_little_noise():
 
 def test_two_classes_without_noise_come_near_the_trained_model(rng):
     x, y = some_rows(rng, 2, n=400)
-    plan = mechanism(epsilon=50.0).plan(400)
-    weight = descend(lift(x, 2.0), Signs(y, 2), plan, noise=SilentNoise())
-    found = LinearModel(to_coef(weight, 2.0), 2.0).predict(x)
+    query = training_query(x, y, dataset="toy")
+    coef = mechanism(epsilon=50.0).draw(query, SilentNoise())["coef"]
+    found = LinearModel(np.array(coef), 2.0).predict(x)
     clear = fit_linear(x, y, regularization=1e-3, norm_bound=2.0, n_classes=2).predict(x)
     assert (found == clear).mean() > 0.95
 
@@ -182,6 +182,18 @@ def test_the_event_depends_on_knobs_and_the_number_of_rows_alone(rng):
     assert event == mechanism().event(other)
     assert (event.epsilon, event.delta) == (1.0, 1e-3)
     assert event.parameters["n"] == 40
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        training_query(np.zeros((2, 0)), np.zeros(2, int), dataset="toy"),
+        training_query(np.zeros((2, 1)), np.zeros(3, int), dataset="toy"),
+    ],
+)
+def test_a_query_without_trainable_rows_is_refused_before_it_is_paid(wrong):
+    with pytest.raises(ValueError, match="must be"):
+        mechanism().event(wrong)
 
 
 def test_a_delta_of_one_row_or_more_is_refused(rng):

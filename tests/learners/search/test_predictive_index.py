@@ -29,6 +29,19 @@ EACH = pytest.mark.parametrize(
 )  # fmt: skip
 
 
+def test_another_scorer_set_after_a_fit_waits_for_the_next_one(rows):
+    objects, queries = rows
+    index = PredictiveIndex(random_state=0).fit(objects, queries=queries)
+    before = index.query(queries[0], k=5, budget=50)
+    index.set_params(scorer="sqeuclidean")
+    found = index.query(queries[0], k=5, budget=50)
+    assert (found.ids.tolist(), found.scores.tolist()) == (
+        before.ids.tolist(),
+        before.scores.tolist(),
+    )
+    assert index.fit(objects, queries=queries).query(queries[0], k=5, budget=50).scores.max() < 0
+
+
 @EACH
 def test_a_budget_of_all_objects_gives_the_exact_answer(rows, knobs):
     objects, queries = rows

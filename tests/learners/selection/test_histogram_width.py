@@ -180,6 +180,14 @@ def test_values_that_cannot_be_used_are_refused_before_they_are_paid(x, validati
     assert "nan" not in str(refusal.value)
 
 
+@pytest.mark.refusal
+@pytest.mark.parametrize("value", [np.array([0.1, 0.2]), {"x": np.array([0.1, 0.2])}])
+def test_a_query_without_values_and_their_split_is_refused_before_it_is_paid(value):
+    query = dataclasses.replace(toy(np.random.default_rng(0), n=2), value=value)
+    with pytest.raises(ValueError, match="must hold values x and the split"):
+        MECHANISM.event(query)
+
+
 # the audit: which of two histograms is chosen ----------------------------------------------------
 
 

@@ -134,7 +134,9 @@ def test_the_chance_that_a_candidate_is_never_tried():
     assert untried[True] / 3000 == pytest.approx(chance, abs=5 * error)
 
 
-@pytest.mark.parametrize(("candidates", "untried"), [(1, 0.5), (2, 0.5), (10, 0.05), (37, 0.2)])
+@pytest.mark.parametrize(
+    ("candidates", "untried"), [(1, 0.5), (2, 0.5), (10, 0.05), (10, 0.13), (37, 0.2)]
+)
 def test_runs_for_is_the_smallest_that_suffices(candidates, untried):
     runs = runs_for(candidates, untried)
     assert chance_untried(candidates, runs) <= untried * (1 + 1e-9)

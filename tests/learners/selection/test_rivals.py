@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from learners.private.linear_model import LinearModel
 from learners.private.noisy_descent import clipped_sum
 from learners.private.objective_perturbation import training_query
 from learners.selection.histogram_width import HistogramValidation
@@ -96,6 +97,13 @@ def test_one_validation_row_moves_an_error_count_by_one_at_most(rng):
         assert abs(moved.n_errors(weight) - before) <= 1
 
 
+def test_a_tie_is_judged_as_the_released_model_judges_it(rng):
+    rows = split_rows(some_query(rng), 3.0, 2)
+    nothing = dataclasses.replace(rows, judge=np.zeros((20, 3)))
+    assert nothing.n_errors(np.ones((1, 3))) == (rows.judge_y != 0).sum()
+    assert LinearModel(np.zeros((1, 3)), 3.0).predict(np.zeros((1, 2))) == 0
+
+
 @pytest.mark.refusal
 def test_the_choice_is_a_noisy_maximum_of_spread_two(rng):
     """Two candidates, one worse by d errors: it wins with probability exp(-epsilon d / 2) / 2.
@@ -130,6 +138,14 @@ def test_fewer_training_rows_than_candidates_are_refused_before_they_are_paid(rn
     DATA.event(query)
     with pytest.raises(ValueError, match="training rows must be 7"):
         dataclasses.replace(DATA, candidates=tuple(0.1 + k for k in range(7))).event(query)
+    enough = dataclasses.replace(DATA, candidates=tuple(0.1 + k for k in range(6)))
+    assert enough.event(query).cost().epsilon == Fraction(9, 10)
+
+
+@pytest.mark.parametrize("mechanism", [BUDGET, DATA])
+def test_a_price_of_which_no_choice_is_drawn_is_refused_before_it_is_paid(mechanism):
+    with pytest.raises(ValueError, match="epsilon"):
+        dataclasses.replace(mechanism, epsilon=1e-90)
 
 
 @pytest.mark.parametrize("mechanism", [BUDGET, DATA])

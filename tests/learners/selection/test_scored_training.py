@@ -135,3 +135,17 @@ def test_the_noise_of_the_score_has_scale_one_over_epsilon(rng: np.random.Genera
 def test_a_price_that_is_none_is_refused(epsilon: float) -> None:
     with pytest.raises(ValueError, match="epsilon_score must be > 0 and finite"):
         ScoredTraining(TRAINING, epsilon_score=epsilon)
+
+
+def test_a_price_of_which_no_noise_is_drawn_is_refused_before_it_is_paid() -> None:
+    with pytest.raises(ValueError, match="epsilon"):
+        ScoredTraining(TRAINING, epsilon_score=1e-90)
+
+
+def test_a_training_that_selects_keeps_its_own_rows_on_components_too(
+    rng: np.random.Generator,
+) -> None:
+    query, training = rows(rng), ReducedTraining(TRAINING, NoisyMoments(0.7, 1e-6, 2))
+    alone = training.draw(query, SeededNoise(np.random.default_rng(0)))
+    drawn = ScoredTraining(training, 0.2).draw(query, SeededNoise(np.random.default_rng(0)))
+    assert {name: drawn[name] for name in alone} == alone

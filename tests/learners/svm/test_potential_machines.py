@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from sklearn.base import clone
+from sklearn.cluster import kmeans_plusplus
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Lasso
 from sklearn.model_selection import cross_val_score
@@ -242,6 +243,44 @@ def test_a_later_fit_on_a_matrix_shows_no_landmarks_of_an_earlier_one():
     found.set_params(kernel="precomputed").fit(x @ x.T, y)
     assert not hasattr(found, "landmarks_")
     assert not hasattr(found, "kernel_params_")
+
+
+@pytest.mark.parametrize("fitted", ["plummer", "coulomb", "rbf", "precomputed"])
+@pytest.mark.parametrize("later", ["plummer", "coulomb", "rbf", "precomputed", np.dot])
+def test_another_kernel_set_after_a_fit_waits_for_the_next_one(fitted, later):
+    x, label = two_classes()
+    rows = x @ x.T if fitted == "precomputed" else x
+    machine = PotentialSVC(fitted, random_state=0).fit(rows, label)
+    before = machine.decision_function(rows)
+    machine.set_params(kernel=later, kernel_params={"gamma": 9.0})
+    assert machine.decision_function(rows).tobytes() == before.tobytes()
+
+
+def test_landmarks_are_drawn_as_they_are_asked_for():
+    x, label = two_classes()
+    machine = PotentialSVC(n_landmarks=9, random_state=0)
+    chosen = np.sort(np.random.RandomState(0).choice(len(x), size=9, replace=False))
+    assert machine.fit(x, label).landmarks_.tolist() == x[chosen].tolist()
+    spread = np.sort(kmeans_plusplus(x, 9, random_state=0)[1])
+    machine.set_params(landmark_selection="kmeans++")
+    assert machine.fit(x, label).landmarks_.tolist() == x[spread].tolist()
+
+
+@pytest.mark.parametrize("selection", ["random", "kmeans++"])
+@pytest.mark.parametrize("kind", [np.random.default_rng, np.random.RandomState])
+def test_a_generator_of_either_kind_draws_the_landmarks(selection, kind):
+    x, label = two_classes()
+
+    def drawn(random_state):
+        machine = PotentialSVC(
+            n_landmarks=9, landmark_selection=selection, random_state=random_state
+        )
+        return machine.fit(x, label).landmarks_.tolist()
+
+    once = kind(0)
+    first, later = drawn(once), drawn(once)
+    assert first == drawn(kind(0))
+    assert first != later
 
 
 def test_too_few_iterations_are_no_convergence():

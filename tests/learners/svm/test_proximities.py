@@ -1,6 +1,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.spatial.distance import cdist
 from sklearn.gaussian_process.kernels import RationalQuadratic
 
 from learners.svm.proximities import coulomb_kernel, coulomb_radii, plummer_kernel
@@ -37,6 +38,25 @@ def test_a_sphere_reaches_half_of_the_way_to_the_nearest_other(rng):
     np.testing.assert_allclose(radius, distance.min(axis=1) / 2, rtol=1e-12)
     inside = coulomb_kernel(centres[:5], centres[:5], radius=radius[:5], exponent=2.0)
     np.testing.assert_allclose(inside.diagonal(), radius[:5] ** -2, rtol=1e-12)
+
+
+@pytest.mark.parametrize("far", [1e6, 1e9, 1e12])
+def test_a_row_far_out_leaves_the_others_their_digits(rng, far):
+    """About the mean of the rows, which one such row moves, distances of one lost all of them."""
+    rows = np.vstack([rng.normal(size=(30, 2)), [[far, 0.0]]])
+    apart = cdist(rows, rows)
+    np.testing.assert_allclose(plummer_kernel(rows, rows), (1 + apart**2) ** -0.5, atol=1e-9)
+    np.fill_diagonal(apart, np.inf)
+    np.testing.assert_allclose(coulomb_radii(rows), apart.min(axis=1) / 2)
+
+
+@pytest.mark.parametrize("gap", [1e3, 1e9, 1e12])
+def test_a_radius_is_of_the_nearest_of_many_that_are_near(rng, gap):
+    """Two groups far apart: in one product all distances within a group are rounding."""
+    rows = np.vstack([rng.normal(size=(20, 2)), gap + rng.normal(size=(20, 2))])
+    apart = cdist(rows, rows)
+    np.fill_diagonal(apart, np.inf)
+    np.testing.assert_allclose(coulomb_radii(rows), apart.min(axis=1) / 2, rtol=1e-12)
 
 
 def test_centres_that_coincide_are_refused_with_their_number():

@@ -45,6 +45,14 @@ def test_every_probability_is_at_least_a_floor_and_rows_add_up_to_1():
     np.testing.assert_allclose(found.sum(axis=1), 1.0)
 
 
+def test_the_penalty_is_chosen_on_tasks_that_the_model_did_not_see():
+    """Features that say nothing: on its own tasks the freest model predicts best, on others the simplest."""
+    rng = np.random.default_rng(0)
+    features, believed = rng.normal(size=(100, 30)), np.eye(2)[rng.integers(2, size=100)]
+    found = cross_fitted_probabilities(features, believed, rng=rng)
+    assert np.median(found.inverse_penalty) == 1e-4
+
+
 def test_a_class_that_nobody_believes_in_stays_possible():
     features, believed, _ = campaign()
     found = fitted(features, np.column_stack([believed, np.zeros(len(believed))]))

@@ -212,3 +212,11 @@ def test_data_frames_and_lists_are_read_like_arrays():
         np.testing.assert_allclose(found.probabilities, expected.probabilities, rtol=1e-9)
     with pytest.raises(ValueError, match="answers must be numbers, as many in each row"):
         read_by_gold(answers.astype(str), posterior, gold, rng=np.random.default_rng(0))
+
+
+def test_classifiers_are_weighed_by_gold_that_they_did_not_see():
+    """Judges who answer at random: on their own gold tasks classifiers read them well, on others not."""
+    rng = np.random.default_rng(0)
+    truth, answers = rng.integers(2, size=60), rng.integers(2, size=(60, 12))
+    believed = np.where(np.eye(2)[truth] > 0, 0.8, 0.2)
+    assert read_by_gold(answers, believed, truth, rng=rng).consensus_weight > 0.9

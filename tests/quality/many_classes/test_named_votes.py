@@ -85,12 +85,25 @@ def test_the_result_is_that_of_the_aggregator_of_few_classes(
     np.testing.assert_allclose(table, one.posterior, atol=1e-7)
     np.testing.assert_array_equal(other.label, one.label)
     np.testing.assert_array_equal(other.tied, one.tied)
-    if few is mace and labels.n_classes == 1:
-        return  # to know and to guess are one then: a saddle, which rounding alone leaves
     for mine, its in SAME.items():
         for name in its:
             if hasattr(one, name):
                 np.testing.assert_allclose(getattr(other, mine), getattr(one, name), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("few", "many"), [(one_coin_dawid_skene, one_coin_of_named), (mace, mace_of_named)]
+)
+def test_tasks_without_labels_have_no_part_in_the_prior(
+    few: Callable[..., Any], many: Callable[..., Any]
+) -> None:
+    labels, _ = crowd(3)
+    left = labels.keep_labels(labels.task % 3 > 0)
+    assert (np.diff(left.task_start) == 0).any()
+    one, other = few(left), many(left)
+    assert other.log_likelihood == pytest.approx(one.log_likelihood, abs=1e-7)
+    table = other.posterior[np.arange(left.n_tasks)]
+    np.testing.assert_allclose(table, one.posterior, atol=1e-8)
 
 
 def test_a_table_needs_names_where_matrices_or_its_own_cells_are_too_many() -> None:

@@ -8,6 +8,7 @@ from quality import (
     dawid_skene,
     dependent_groups,
     encode,
+    encode_gold_sets,
     encode_multilabels,
     multilabel_consensus,
     simulate_multilabels,
@@ -76,6 +77,19 @@ def test_probabilities_are_calibrated_on_a_crowd_of_the_model() -> None:
 def test_at_one_half_the_chosen_classes_are_those_that_the_model_believes() -> None:
     found = multilabel_consensus(_crowd(3).table)
     np.testing.assert_array_equal(found.chosen, found.model > 0.5)
+    # of few workers the confidence by public crowds is often below one half
+    for seed in range(20):
+        crowd = _small_crowd(seed)
+        found = multilabel_consensus(crowd.table)
+        np.testing.assert_array_equal(found.chosen, found.model > 0.5)
+
+
+def _small_crowd(seed: int):
+    rng = np.random.default_rng(seed)
+    return simulate_multilabels(
+        n_tasks=20, n_workers=2, answers_per_task=1 + seed % 2, n_classes=2, max_labels=1,
+        others={"careless": 1}, rng=rng,
+    )  # fmt: skip
 
 
 def test_a_class_that_nobody_gave_a_task_is_not_chosen() -> None:
@@ -161,6 +175,29 @@ def test_what_gold_says_is_in_the_consensus() -> None:
     assert set(found.probability[: found.start[30]]) == {0.0, 1.0}
     assert found.evidence == "gold"
     assert ((found.probability >= 0) & (found.probability <= 1)).all()
+
+
+def test_classes_that_hold_by_gold_alone_calibrate_nothing() -> None:
+    """Fifty gold cells or more calibrate others, if workers gave them: by gold alone they are no sample."""
+    rng = np.random.default_rng(0)
+    sets = [["cat"] if rng.random() < 0.8 else [] for _ in range(180)]
+    table = encode_multilabels(
+        list("abc") * 60, np.repeat(range(60), 3), sets, classes=["cat", "dog"]
+    )
+    gold = np.tile(np.array([-1, 1], dtype=np.int8), (60, 1))
+    assert multilabel_consensus(table, gold=gold).evidence == "labels"
+    gold[:, 0] = 1
+    assert multilabel_consensus(table, gold=gold).evidence == "gold"
+
+
+def test_a_task_without_answers_has_no_consensus_even_with_gold() -> None:
+    tasks, sets = ["x", "x", "y", "y", "z"], [["cat"], ["cat"], ["dog"], ["dog"], ["cat"]]
+    table = encode_multilabels(["ann", "bob", "ann", "bob", "cy"], tasks, sets)
+    gold = encode_gold_sets(table, ["z"], [["dog"]])
+    left = multilabel_consensus(table.keep_workers(np.array([True, True, False])), gold=gold)
+    assert [left.classes_of(task).tolist() for task in range(3)] == [[0], [1], []]
+    whole = multilabel_consensus(table, gold=gold)
+    assert [whole.classes_of(task).tolist() for task in range(3)] == [[0], [1], [1]]
 
 
 def test_gold_teaches_what_workers_are_worth() -> None:

@@ -141,8 +141,17 @@ def test_a_task_that_has_fewer_answers_already_keeps_them() -> None:
 
 
 def test_nobody_is_removed_from_a_crowd_of_two() -> None:
-    table = encode_multilabels(["ann", "bob"] * 40, np.repeat(range(40), 2), [["x"], ["y"]] * 40)
-    assert filter_guessers(table).keep.all()
+    """The second worker's answers are the contrary of the first's: of three workers she would go."""
+    tasks = np.repeat(range(48), 2)
+    sets = [["x"], ["y"], ["y"], ["x"], ["x", "y"], []] * 16
+    assert filter_guessers(encode_multilabels(["ann", "bob"] * 48, tasks, sets)).keep.all()
+    rng = np.random.default_rng(0)
+    for right in rng.choice([0.1, 0.3, 0.5, 0.95], size=(40, 2)):
+        truth = rng.random((2, 48, 3)) < 0.4
+        given = np.where(rng.random(truth.shape) < right[:, None, None], truth[0], ~truth[0])
+        some = [np.flatnonzero(row).tolist() for row in given.reshape(96, 3)]
+        table = encode_multilabels(np.repeat(["ann", "bob"], 48), np.tile(range(48), 2), some)
+        assert filter_guessers(table).keep.all()
 
 
 @pytest.mark.parametrize(

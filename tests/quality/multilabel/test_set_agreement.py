@@ -70,6 +70,13 @@ def test_the_distances_are_those_of_all_pairs() -> None:
         assert set_alpha(table, metric).value == pytest.approx(1 - observed / expected, abs=1e-12)
 
 
+def test_an_answer_that_no_other_is_beside_plays_no_part_in_alpha() -> None:
+    workers, tasks, sets = PICTURES
+    more = encode_multilabels([*workers, "A", "B"], [*tasks, "V", "W"], [*sets, [], ["bird"]])
+    assert set_alpha(more, "masi").value == pytest.approx(2 / 3, abs=1e-12)
+    assert set_alpha(more, "jaccard").value == pytest.approx(0.736842105263158, abs=1e-12)
+
+
 def test_the_interval_covers_the_alpha_of_the_population() -> None:
     # 60 campaigns of 80 tasks, from one of 6,000; 95 % intervals: fewer than 50 in 60 hold with 3e-4
     rng = np.random.default_rng(2)

@@ -1,5 +1,6 @@
 """One more voice beside the crowd: noise changes nothing, a strong voice helps, mistakes count once."""
 
+from dataclasses import replace
 from importlib import import_module
 
 import numpy as np
@@ -124,6 +125,20 @@ def test_tasks_of_known_truth_keep_it():
     found = joined(labels, voice, fit, gold=gold)
     assert found.heard
     assert (found.label[gold >= 0] == truth[gold >= 0]).all()
+    own = fit(labels).posterior
+    assert found.posterior[gold >= 0].tobytes() == own[gold >= 0].tobytes()
+    assert (found.posterior[gold < 0] != own[gold < 0]).any()
+
+
+def test_a_voice_beside_labels_that_predict_nothing_is_worth_a_hundred_at_most():
+    labels, _, voice = crowd()
+
+    def fit(table):
+        return replace(majority_vote(table), posterior=np.full(voice.shape, 0.25))
+
+    found = joined(labels, voice, fit)
+    assert found.heard
+    assert found.worth == 100.0
 
 
 def test_names_play_no_part():
@@ -219,9 +234,12 @@ def test_fewer_than_two_folds_are_refused_and_more_than_their_numbers_hold(n_fol
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(crowds())
 def test_a_prediction_reads_labels_by_the_crowd_and_at_their_word(labels: CrowdLabels) -> None:
-    """Oracle: the counts and the prediction, label for label."""
+    """Oracle: the counts and the prediction, label for label.
+
+    By majority vote as many labels b would fall on a truth a as labels a on a truth b.
+    """
     out = folds(labels, 3) == 0
-    posterior = majority_vote(labels.keep_labels(~out)).posterior
+    posterior = np.random.default_rng(labels.n_labels).dirichlet(np.ones(3), labels.n_tasks)
     counts = np.full((3, 3), 1 / 3)
     for task, label in zip(labels.task[~out], labels.label[~out], strict=True):
         counts[:, label] += posterior[task]
