@@ -37,6 +37,7 @@ from flows.tables.refusals import (
     TableError,
     literal,
     quote,
+    refuse_damaged,
     refuse_same_columns,
     text_of_cell,
     text_of_file,
@@ -45,20 +46,9 @@ from flows.tables.refusals import (
 )
 
 __all__ = [
-    "FORMATS",
-    "STANDARD_INPUT",
-    "SUFFIXES",
-    "Loaded",
-    "connected",
-    "format_of",
-    "is_plain",
-    "keep_standard_input",
-    "load_file",
-    "refuse_unheeded",
-    "refuse_unmapped",
-    "write_renamed",
-    "write_truths",
-]
+    "FORMATS", "STANDARD_INPUT", "SUFFIXES", "Loaded", "connected", "format_of", "is_plain",
+    "keep_standard_input", "load_file", "refuse_unheeded", "refuse_unmapped", "write_renamed", "write_truths",
+]  # fmt: skip
 
 STANDARD_INPUT = Path("-")
 STARTS = {  # how files begin that are no text of a table
@@ -126,6 +116,7 @@ def load_file(
             f"{path.name}: of a wide table --map (columns) may name no more than task, as its other columns "
             "are workers; leave the others out"
         )
+    refuse_damaged(path)
     found = format_of(path).load(connection, path, reading, folder)
     names = [name for name, _ in found.columns]
     wanted = dict(reading.columns) | ({} if reading.truth is None else {"label": reading.truth})

@@ -7,7 +7,9 @@
 from __future__ import annotations
 
 import glob
+import gzip
 import re
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -21,15 +23,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BROKEN", "MAX_LETTERS", "OF_FILE_ALONE", "ROW", "WHITE", "TableError", "cell", "literal", "number",
-    "placed", "quote", "refuse_blanks", "refuse_duplicates", "refuse_names", "refuse_outside",
-    "refuse_same_columns", "refuse_undeclared", "refuse_vocabulary", "text_of_cell", "text_of_file",
-    "text_of_float", "text_of_json", "text_of_number", "text_of_value",
+    "placed", "quote", "refuse_blanks", "refuse_damaged", "refuse_duplicates", "refuse_names",
+    "refuse_outside", "refuse_same_columns", "refuse_undeclared", "refuse_vocabulary", "text_of_cell",
+    "text_of_file", "text_of_float", "text_of_json", "text_of_number", "text_of_value",
 ]  # fmt: skip
 
 MAX_LETTERS = (
     4_000  # of a name: NumPy keeps four bytes for every letter of the longest, in each name
 )
 OF_FILE_ALONE = "hive_partitioning=false"  # a folder named label=cat is no column of its files
+BLOCK = 1 << 20  # bytes unpacked at once
 SHOWN = 3  # faulty rows named in one message
 BROKEN = ("FLOAT", "DOUBLE")  # types of numbers with a point
 ROW = '"row of the file"'  # the column of `t` that numbers its rows
@@ -275,3 +278,20 @@ def text_of_file(path: Path) -> str:
     # by itself DuckDB takes a name with ? for an address, and does not look at its end
     packed = ", compression='gzip'" if path.suffix.lower() == ".gz" else ""
     return literal(glob.escape(str(path))) + packed
+
+
+def refuse_damaged(path: Path) -> None:
+    """Raise TableError for a file by gzip that is cut short or has changed since it was written.
+
+    DuckDB does not compare the checksum, and reads what is left of such a file, or never ends.
+    """
+    if path.suffix.lower() != ".gz":
+        return
+    try:
+        with gzip.open(path) as file:
+            while file.read(BLOCK):
+                pass
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise TableError(
+            f"{path.name} must be a whole file by gzip, and is damaged ({error}); copy it or export it again"
+        ) from None

@@ -147,6 +147,22 @@ def test_standard_input_is_what_it_begins_with(tmp_path: Path, suffix: str, name
     assert same(read(kept, tmp_path / "run"), read(tmp_path / f"labels{suffix}", tmp_path / "run"))
 
 
+@pytest.mark.parametrize("suffix", [".csv.gz", ".jsonl.gz", ".json.gz"])
+@pytest.mark.parametrize(
+    ("fault", "words"), [("changed", "CRC check failed"), ("cut", "ended before")]
+)
+def test_a_damaged_file_by_gzip_is_refused(
+    tmp_path: Path, suffix: str, fault: str, words: str
+) -> None:
+    """DuckDB reads on in such a file: other names were taken for the table's, or it never ended."""
+    path = write_as(tmp_path, suffix)
+    whole = path.read_bytes()
+    damaged = whole[:-8] + bytes([whole[-8] ^ 1]) + whole[-7:]
+    path.write_bytes(damaged if fault == "changed" else whole[:-9])
+    with pytest.raises(TableError, match=rf"{path.name} must be a whole file by gzip, .*{words}"):
+        open_table(path, NEEDED)
+
+
 def test_a_sheet_is_named_or_the_first_with_cells(tmp_path: Path) -> None:
     path = tmp_path / "book.xlsx"
     write_workbook(path, {"notes": [["hello"]], "crowd": [list(NEEDED), *map(list, ROWS)]})

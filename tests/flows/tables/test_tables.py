@@ -321,7 +321,7 @@ def test_a_fault_of_the_system_is_none_of_the_file(
 ) -> None:
     """It may pass: Prefect tries again what is no refusal. A damaged file is one."""
     (tmp_path / "labels.csv.gz").write_bytes(b"no gzip")
-    with pytest.raises(TableError, match="cannot be read: Not a gzipped file"):
+    with pytest.raises(TableError, match=r"damaged \(Not a gzipped file"):
         open_table(tmp_path / "labels.csv.gz", ())
 
     def stale(_: Path) -> None:
