@@ -358,6 +358,11 @@ def state_key(folder: Path) -> bytes:
             _make_key(path)
         key = path.read_bytes()
     except OSError as error:
+        if isinstance(error, PermissionError) and error.filename == str(path):
+            raise _ledger_error(
+                f"{path} must be readable by the user who runs this; give it back to "
+                "that user (chown, chmod 600); nothing was spent"
+            ) from None
         raise _ledger_error(
             f"the state folder {folder} must be writable, got {error.strerror}; nothing was spent"
         ) from None

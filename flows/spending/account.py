@@ -126,6 +126,11 @@ def open_state(folder: Path) -> Ledger:
             f"the state folder {folder} is read-only, and the ledger is not read without a lock beside it; "
             "make it writable (chmod u+w), or read a copy; nothing was spent"
         )
+    if path.exists() and not os.access(path, os.R_OK | os.W_OK):
+        raise LedgerError(
+            f"{path} must be readable and writable by the user who runs this; give it back to that user "
+            "(chown, chmod 600); nothing was spent"
+        )
     return Ledger(path, key=key)
 
 

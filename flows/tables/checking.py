@@ -46,6 +46,7 @@ MANY = 20  # classes from which on more than half as many as labels are no class
 SECONDS, KIND = "seconds", "kind"
 NOTHING = ("nan", "null", "none", "n/a", "na", "#n/a", "nil", "undefined", "-", "?")
 HIDDEN = r"[\p{Cc}\p{Cf}\x{a0}]"  # invisible letters
+ROUNDED = r"[0-9](\.[0-9]+)?[eE]\+[0-9]+|[0-9]{16}\.0"  # of too many digits
 SEVERAL = r"\S\s*\|\s*\S|^\[.*\]$"  # cat|dog, or a list
 NUMBER = re.compile(r"[-+]?\d+(\.\d*)?([eE][-+]?\d+)?")
 NOT_SECONDS = "NOT coalesce(try_cast({0} AS DOUBLE) BETWEEN 0 AND 1e300, false)"
@@ -298,6 +299,8 @@ def _dubious_cells(name: str) -> list[_Sought]:
                 "delete the row if it means that there is none"),
         _Sought(f"{name} with letters that nobody sees", f"regexp_matches({cell}, '{HIDDEN}')", name,
                 "delete those letters"),
+        _Sought(f"{name} that may be a long number, rounded", f"regexp_full_match({cell}, '{ROUNDED}')",
+                name, "numbers rounded alike are one name: export the column as text"),
     ]  # fmt: skip
 
 

@@ -46,7 +46,7 @@ from flows.tables.refusals import (
 )
 
 __all__ = [
-    "FORMATS", "STANDARD_INPUT", "SUFFIXES", "Loaded", "connected", "format_of", "is_plain",
+    "FORMATS", "OF_SHEET", "STANDARD_INPUT", "SUFFIXES", "Loaded", "connected", "format_of", "is_plain",
     "keep_standard_input", "load_file", "refuse_unheeded", "refuse_unmapped", "write_renamed", "write_truths",
 ]  # fmt: skip
 
@@ -58,6 +58,7 @@ STARTS = {  # how files begin that are no text of a table
     b"{": ".jsonl",
     b"[": ".json",
 }
+OF_SHEET = "from its sheet"  # as `Loaded.read_as` says which of several was read
 Columns: TypeAlias = list[tuple[str, str]]  # a file's columns, each with DuckDB's type
 
 
@@ -397,7 +398,7 @@ def _workbook(
     columns = {f"c{at}": pa.array([_text(row[at]) for row in rows[1:]], pa.string()) for at in kept}
     connection.register("sheet", pa.table(columns))
     cells = ", ".join(f"c{at} AS {quote(header[at])}" for at in kept)
-    words = [f"from its sheet {sheet!r} of {len(names)}"] * (len(names) > 1)
+    words = [f"{OF_SHEET} {sheet!r} of {len(names)}"] * (len(names) > 1)
     if (n_blank := filled[-1] + 1 - filled[0] - len(filled)) > 0:
         words.append(
             f"without {n_blank} blank row{'s' * (n_blank > 1)}, which no row number counts"
@@ -422,7 +423,7 @@ def _sheet_of(path: Path, asked: str | None) -> tuple[list[str], str, list[list[
             if asked is not None and asked not in names:
                 raise TableError(
                     f"{path.name} has no sheet {asked!r}; --sheet, or sheet under [input], must be one of "
-                    f"{', '.join(map(repr, names))}"
+                    f"{', '.join(map(repr, names))}, and holds for every workbook that is read"
                 )
             seen = [one.visible == SheetVisibleEnum.Visible for one in book.sheets_metadata]
             in_turn = [names[at] for at in sorted(range(len(names)), key=lambda at: not seen[at])]

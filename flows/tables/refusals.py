@@ -204,8 +204,11 @@ def text_of_number(column: str, kind: str) -> str:
 
     Once a cell is missing, pandas writes whole numbers in such a type: 7 and 7.0 are one worker. Minus zero
     stays -0.0, as 0 and -0 are two names. NaN is a missing cell, as in `plain_table`. Bytes are UTF-8 where
-    they can be: some writers of Parquet do not say that a column is text.
+    they can be: some writers of Parquet do not say that a column is text. Lists of texts become JSON, which
+    says where one text ends.
     """
+    if kind == "VARCHAR[]":
+        return f"to_json({column})::VARCHAR"
     if kind == "BLOB":
         return f"coalesce(try(decode({column})), {column}::VARCHAR)"
     if kind not in BROKEN:

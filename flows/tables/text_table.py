@@ -31,7 +31,15 @@ from flows.choices import LABEL_COLUMNS
 from flows.files import name_advice
 from flows.tables.arrow import text_column
 from flows.tables.dialect import AS_FOUND, LEFT_OUT, Reading
-from flows.tables.file_formats import CSV, Columns, Loaded, connected, format_of, load_file
+from flows.tables.file_formats import (
+    CSV,
+    OF_SHEET,
+    Columns,
+    Loaded,
+    connected,
+    format_of,
+    load_file,
+)
 from flows.tables.refusals import (
     BROKEN,
     ROW,
@@ -62,6 +70,7 @@ __all__ = [
     "write_text",
 ]
 
+KEPT = 10_000  # bytes of a line that cannot be read that DuckDB keeps, as the tests hold
 WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")  # types joined faster than text
 ROLES = {
     "worker": "worker annotator labeler labeller rater judge user contributor respondent coder assessor",
@@ -169,7 +178,7 @@ def open_table(path: Path, needed: tuple[str, ...], reading: Reading = AS_FOUND)
         names = tuple(name for name, _ in found.columns)
         _check_header(path, found, () if reading.wide else needed)
         connection.execute(_load(found.columns, found.rows))
-        torn = _torn_lines(connection) if "read_csv" in found.rows and reading.lenient else ()
+        torn = _torn_lines(path, connection) if "read_csv" in found.rows and reading.lenient else ()
         if reading.wide:
             names = _make_long(connection, path, found.columns)
     numbers = (
@@ -187,7 +196,9 @@ def open_table(path: Path, needed: tuple[str, ...], reading: Reading = AS_FOUND)
     parquet = path if path.suffix.lower() == ".parquet" and reading.keeps_columns else None
     table = TextTable(connection, path.name, names, doubled, found.read_as, torn, parquet=parquet)
     if not torn and table.query("SELECT count(*) FROM raw")[0][0] == 0:
-        raise TableError(f"{path.name} has no rows below its header; export it again")
+        raise TableError(
+            f"{path.name} has no rows below its header{_of_sheet(found)}; export it again"
+        )
     return table
 
 
@@ -260,12 +271,25 @@ def refusing(path: Path) -> Iterator[None]:
         raise TableError(f"{path.name} cannot be read: {error}; export it again") from None
 
 
-def _torn_lines(connection: duckdb.DuckDBPyConnection) -> tuple[tuple[str, str], ...]:
-    """Return the lines that were kept aside, each with where it is and its text."""
+def _torn_lines(path: Path, connection: duckdb.DuckDBPyConnection) -> tuple[tuple[str, str], ...]:
+    """Return the lines that were kept aside, each with where it is and its text.
+
+    Raises
+    ------
+    TableError
+        If DuckDB kept the beginning of one alone: behind an open quote the rest may be most of the rows.
+    """
     found = connection.execute(
-        "SELECT line, any_value(csv_line) FROM reject_errors GROUP BY line ORDER BY line"
-    )
-    return tuple((f"line {line}", str(text).strip("\n")) for line, text in found.fetchall())
+        "SELECT line, any_value(csv_line), coalesce(max(strlen(csv_line)), 0) FROM reject_errors "
+        "GROUP BY line ORDER BY line"
+    ).fetchall()
+    cut = next((line for line, _, size in found if size >= KEPT), None)
+    if cut is not None:
+        raise TableError(
+            f"{path.name}, line {cut}: a line that cannot be read must be shorter than {KEPT:,} bytes to be "
+            'kept aside, and this one runs on, as where a " is not closed; mend it, and check again'
+        )
+    return tuple((f"line {line}", str(text).strip("\n")) for line, text, _ in found)
 
 
 def refuse_missing(path: Path) -> NoReturn:
@@ -317,20 +341,12 @@ def _make_long(
 
 
 def _load(columns: Columns, rows: str) -> str:
-    """Return SQL that loads a file: numbers as they are, other cells as text, nothing trimmed.
-
-    Lists of texts become JSON, which says where one text ends.
-    """
-    cells = ", ".join(f"{_as_kept(name, kind)} AS {cell(name)}" for name, kind in columns)
+    """Return SQL that loads a file: numbers as they are, other cells as text, nothing trimmed."""
+    cells = ", ".join(
+        f"{quote(name) if is_number(name, kind) else text_of_number(quote(name), kind)} AS {cell(name)}"
+        for name, kind in columns
+    )
     return f"CREATE TABLE raw AS SELECT {cells} FROM {rows}"
-
-
-def _as_kept(name: str, kind: str) -> str:
-    if is_number(name, kind):
-        return quote(name)
-    if kind == "VARCHAR[]":
-        return f"to_json({quote(name)})::VARCHAR"
-    return text_of_number(quote(name), kind)
 
 
 def is_number(name: str, kind: str) -> bool:
@@ -378,6 +394,13 @@ def _renaming(path: Path, names: tuple[str, ...], needed: tuple[str, ...]) -> st
     return f"{above}, or say which is which: --map {shlex.quote(parts)}, or columns under [input]{wide}"
 
 
+def _of_sheet(found: Loaded) -> str:
+    """Return which of several sheets was read, and how another is, as the end of a clause."""
+    if OF_SHEET not in found.read_as:
+        return ""
+    return f", {found.read_as}: name another in --sheet or sheet under [input]"
+
+
 def _check_header(path: Path, found: Loaded, needed: tuple[str, ...]) -> None:
     names = tuple(name for name, _ in found.columns)
     if not names:
@@ -390,7 +413,7 @@ def _check_header(path: Path, found: Loaded, needed: tuple[str, ...]) -> None:
         raise TableError(
             f"{path.name} must have the columns {', '.join(needed)}; missing: {', '.join(missing)} "
             f"(it has {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}"
-            f"{above if LEFT_OUT in found.read_as else ''}); "
+            f"{above if LEFT_OUT in found.read_as else _of_sheet(found)}); "
             f"{_renaming(path, names, needed)}"
         )
     refuse_same_columns(path.name, names)
@@ -410,6 +433,11 @@ def first_fault(error: Exception) -> str:
         )
     if "state machine" in text:
         return "its lines end in several ways; save it with one kind of line end"
+    if "Parallel CSV Reader" in text:  # it read parts of the file at once, and they do not meet
+        return (
+            'a cell that begins with " has no closing ", or runs over very many lines; '
+            "crowdassay check names the line"
+        )
     if "unterminated quote" in text:
         torn = re.search(r"CSV Error on Line: (\d+)", text)
         where = f"the cell of line {torn[1]}" if torn else "a cell"

@@ -158,6 +158,16 @@ def test_whole_numbers_with_a_point_are_named_as_in_the_table_that_is_read_whole
     assert refusals(tmp_path, [*rows, rows[0]])[0] == refusals(tmp_path, [*rows, rows[0]])[1]
 
 
+def test_lists_of_texts_are_named_as_in_the_table_that_is_read_whole(tmp_path: Path) -> None:
+    """Without the quotes of JSON two lists were one name: ["x, y"] and ["x", "y"]."""
+    answers = {"x": ["x, y"], "y": ["x", "y"], "z": ["z"]}
+    shards = shards_of(tmp_path, [(*pair, answers[label]) for *pair, label in CAMPAIGN])  # type: ignore[misc]
+    labels = tmp_path / "labels.parquet"
+    expected = read_labels(labels, classes=None, duplicates="error", known_tasks=None).classes
+    assert shards.names("label").tolist() == expected.tolist()
+    assert len(expected) == 3
+
+
 def test_a_table_whose_codes_memory_has_no_room_for_goes_through_duckdb(tmp_path: Path) -> None:
     with (
         patch.object(label_codes, "BYTES", {"VARCHAR": 10**9}),

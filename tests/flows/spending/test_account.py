@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import math
 import os
@@ -345,6 +346,28 @@ def test_a_ledger_that_cannot_be_written_is_refused_before_anything_is_paid(tmp_
         open_state(tmp_path)
     (tmp_path / "ledger.sqlite").chmod(0o600)
     open_state(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["ledger.sqlite", "fingerprint.key"])
+def test_a_file_of_another_user_in_the_state_folder_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """As where one run was root's: "unable to open database file" said neither whose fault nor what to do."""
+    open_state(tmp_path)
+    foreign, access, read = tmp_path / name, os.access, Path.read_bytes
+
+    def refused(path: Path) -> bytes:
+        if path == foreign:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refused)  # the tests may run as root, who may read all
+    monkeypatch.setattr(
+        "flows.spending.account.os.access",
+        lambda path, mode: path != foreign and access(path, mode),
+    )
+    with pytest.raises(LedgerError, match=rf"{name} must be readable .*by the user who runs this"):
+        open_state(tmp_path)
 
 
 def test_totals_are_known_of_data_sets_of_a_ledger_that_is_there(

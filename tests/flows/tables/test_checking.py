@@ -7,6 +7,7 @@ import json
 from contextlib import nullcontext
 from pathlib import Path
 
+import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from flows.cli import app
 from flows.tables import (
     TableError,
     check_labels,
+    first_fault,
     open_lenient,
     read_labels,
     refuse_hollow,
@@ -128,6 +130,28 @@ def test_texts_that_may_mean_nothing_are_named(tmp_path: Path, word: str) -> Non
     assert "label that may mean nothing" in [one.what for one in found.doubts]
 
 
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        ("1.23457E+18", 1),
+        ("1e+16", 1),
+        ("9007199254740992.0", 1),
+        ("12e4", 0),
+        ("1.5", 0),
+        ("c++", 0),
+    ],
+)
+def test_numbers_that_a_spreadsheet_rounded_are_named(
+    tmp_path: Path, name: str, count: int
+) -> None:
+    """Ids of more than fifteen digits that a spreadsheet saved: several workers have become one name."""
+    path = tmp_path / "labels.csv"
+    path.write_text(f"worker,task,label\n{name},t1,cat\nben,t1,dog\n")
+    found = check_labels(open_lenient(path), duplicates="error")
+    said = {one.what: one.count for one in found.doubts}
+    assert said.get("worker that may be a long number, rounded", 0) == count
+
+
 def test_a_header_among_the_rows_is_named(tmp_path: Path) -> None:
     """Exports put one behind another leave theirs, and a class and a worker of those names."""
     path, one = tmp_path / "labels.csv", "worker,task,label\nw1,t1,a\nw2,t1,b\n"
@@ -223,6 +247,34 @@ def test_a_table_that_a_run_refuses_as_a_whole_is_at_fault(
     assert told.exit_code == 2
     assert "2 rows, no row at fault" in told.output
     assert "--clean" not in told.output
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_rows_behind_an_open_quote_are_not_lost_without_a_word(
+    tmp_path: Path, closed: bool
+) -> None:
+    """DuckDB keeps ten thousand bytes of such a line: what follows was neither clean nor in quarantine."""
+    path = tmp_path / "labels.csv"
+    rows = [f"é{at},t{at // 4},{'cat' if at % 3 else 'dog'}\n" for at in range(5000)]
+    rows[7] = 'ann,"t1,dog\n'
+    if closed:
+        rows[4000] = 'ben,"t2,dog\n'
+    path.write_text("worker,task,label\n" + "".join(rows))
+    with pytest.raises(TableError, match=r"labels.csv, line 9: a line .* 10,000 bytes .* mend it"):
+        open_lenient(path)
+    path.write_text("worker,task,label\n" + "".join(rows[:300]))
+    found = check_labels(open_lenient(path), duplicates="error")
+    assert [one.what for one in found.faults] == ["torn line"]
+    (torn,) = [text for text in found.quarantine()["torn line"] if text]
+    assert torn.count("\n") == 292
+
+
+def test_an_open_quote_in_a_file_that_is_read_in_parts_is_no_missing_feature() -> None:
+    """A file of 16 MB was told to be exported again, in the format that its name ends in."""
+    said = "Not implemented Error: The Parallel CSV Reader currently does not support a full read"
+    assert first_fault(duckdb.NotImplementedException(said)).startswith(
+        'a cell that begins with " has no closing "'
+    )
 
 
 def test_a_line_that_is_no_text_says_that_it_may_be_of_another_encoding(tmp_path: Path) -> None:

@@ -166,14 +166,23 @@ def test_a_damaged_file_by_gzip_is_refused(
 def test_a_sheet_is_named_or_the_first_with_cells(tmp_path: Path) -> None:
     path = tmp_path / "book.xlsx"
     write_workbook(path, {"notes": [["hello"]], "crowd": [list(NEEDED), *map(list, ROWS)]})
-    with pytest.raises(TableError, match=r"book.xlsx must have the columns worker, task, label"):
+    with pytest.raises(
+        TableError,
+        match=r"book.xlsx must have the columns .* \(it has hello, from its sheet 'notes' of 2: name "
+        r"another in --sheet or sheet under \[input\]\); ",
+    ):
         open_table(path, NEEDED)
+    with pytest.raises(
+        TableError, match=r"no rows below its header, from its sheet 'notes' of 2: "
+    ):
+        open_table(path, ())
     table = open_table(path, NEEDED, Reading(sheet="crowd"))
     assert table.read_as == "from its sheet 'crowd' of 2"
     assert table.query("SELECT count(*) FROM t") == [(4,)]
     with pytest.raises(
         TableError,
-        match=r"no sheet 'x'; --sheet, or sheet under \[input\], must be one of 'notes', 'crowd'$",
+        match=r"no sheet 'x'; --sheet, or sheet under \[input\], must be one of 'notes', 'crowd', "
+        r"and holds for every workbook",
     ):
         open_table(path, NEEDED, Reading(sheet="x"))
     write_workbook(path, {"notes": [], "crowd": [list(NEEDED), *map(list, ROWS)]})

@@ -328,8 +328,9 @@ def test_a_fault_of_the_system_is_none_of_the_file(
         raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
 
     monkeypatch.setattr("flows.tables.dialect.unzipped", stale)
+    (tmp_path / "labels.csv").write_text("worker,task,label\nann,t1,a\n")
     with pytest.raises(OSError, match="Stale file handle"):
-        open_table(tmp_path / "labels.csv.gz", ())
+        open_table(tmp_path / "labels.csv", ())
 
 
 def test_white_space_alone_is_blank(tmp_path: Path) -> None:
