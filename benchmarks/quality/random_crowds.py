@@ -333,8 +333,7 @@ def main() -> None:
 
 NOTE = (
     "Per cent of all tasks right, ties of ours in expectation, mean over crowds. Nothing was chosen with "
-    "them in view, but for one threshold, the last of those that find groups, with other draws of the "
-    "same traits. Every trait of a crowd is drawn by `kind_of`: classes (2 to 15), tasks (100 to 2,000), "
+    "them in view. Every trait of a crowd is drawn by `kind_of`: classes (2 to 15), tasks (100 to 2,000), "
     "workers (6 to 300), labels a task (2 to 15, even or not), how busy and how skilled workers are, "
     "which tasks they take, difficulty, tasks that mislead everybody, the classes' shares, which errors "
     "are made, who else answers (at random, with one class, wrongly, wrongly and alike), and whether "

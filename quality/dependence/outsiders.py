@@ -41,7 +41,7 @@ __all__ = ["better_apart", "gains_one_by_one", "sided_with"]
 CONSENSUS: tuple[Callable[..., EMFit], ...] = (one_coin_by_shards, hierarchical_by_shards)
 MOST_GROUPS = 8  # that are judged, those with most members: each takes two fits
 ENOUGH = 300_000  # labels: of a larger table every n-th task is read
-BETTER = 1.0  # standard errors by which others' labels speak for members one by one: no group
+BETTER = 2.0  # standard errors by which others' labels speak for members one by one: no group
 SETTLED = 1e-4  # gain in nats a label at which these fits end
 
 
@@ -61,7 +61,7 @@ def better_apart(
     *,
     use_gold: bool = False,
 ) -> Bool[np.ndarray, " groups"]:
-    """Return for which groups others' labels speak for the members one by one, by one standard error.
+    """Return for which groups others' labels speak for the members one by one, by two standard errors.
 
     They do by :func:`gains_one_by_one` or by :func:`sided_with`. Groups that are `fixed` stay groups. The
     others are judged again when one is dropped, since its members then count one by one for them.

@@ -12,12 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pandas as pd
 import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
 from flows.cli import app
+from flows.tables import first_fault
 from tests.flows.campaign import write_small_campaign
 
 FLOWS = Path(__file__).resolve().parents[3] / "flows"
@@ -34,6 +36,7 @@ TRIED = {
         "checking.py",
         "multilabel",
     ): "test_cells_of_several_labels_are_read_by_the_command_that_is_named",
+    ("text_table.py", "check"): "test_the_line_of_a_quote_that_does_not_close_is_named_by_check",
     ("importing.py", "multilabel"): "test_what_was_imported_is_what_multilabel_reads",
     ("multilabel_command.py", "aggregate"): "test_answers_of_one_label_are_aggregated",
     ("campaign_terms.py", "budget"): "test_another_budget_is_refused_and_may_be_raised",
@@ -365,6 +368,19 @@ def test_every_command_that_a_message_recommends_is_run_by_a_test() -> None:
     here = Path(__file__).resolve().parents[1]
     tests = "".join(path.read_text(encoding="utf-8") for path in here.rglob("test_*.py"))
     assert [name for name in TRIED.values() if f"def {name}(" not in tests] == []
+
+
+def test_the_line_of_a_quote_that_does_not_close_is_named_by_check(folder: Path) -> None:
+    """DuckDB says of a file that it reads in parts, 16 MB or more, that it has no such feature."""
+    said = "Not implemented Error: The Parallel CSV Reader currently does not support a full read"
+    advice = re.search(r"crowdassay (\w+) names the line", first_fault(duckdb.Error(said)))
+    assert advice is not None
+    rows = [f"w{at},t{at // 4},cat\n" for at in range(5000)]
+    rows[7] = 'ann,"t1,dog\n'
+    (folder / "open.csv").write_text("worker,task,label\n" + "".join(rows))
+    told = invoke(advice[1], "open.csv")
+    assert told.exit_code == 2
+    assert "open.csv, line 9" in told.stderr
 
 
 def test_an_audit_of_a_runs_folder_is_told_what_to_audit(folder: Path) -> None:

@@ -527,7 +527,7 @@ def test_label_studios_csv_is_refused_with_the_export_to_make(tmp_path: Path) ->
             b"worker,task,label\n" + b"w,t,a\n" * 99_999 + b"w,t,\xff",
             "not UTF-8 text; say what it is: --encoding",
         ),
-        ("t.csv.gz", "table", b"not gzipped", "cannot be read"),
+        ("t.csv.gz", "table", b"not gzipped", "damaged"),
         ("t.jsonl", "jsonl", b"\xff", "must be UTF-8 text"),
         ("t.jsonl.gz", "jsonl", b"not gzipped", "cannot be read"),
         ("t.csv", "mturk", b"", "has no line of names at its top; export it again"),

@@ -54,20 +54,6 @@ def panel(seed: int = 8) -> CrowdLabels:
     return encode(worker, task, label[worker, task])
 
 
-def wrong_by_habit(seed: int) -> CrowdLabels:
-    """Forty honest workers of any skill: each has wrong classes of her own, by the truth."""
-    rng = np.random.default_rng(seed)
-    rows = regular_assignment(n_tasks=400, n_workers=40, labels_per_task=8, rng=rng)
-    truth, shares = rng.integers(3, size=400), rng.gamma(0.3, 1.0, (40, 3, 3))
-    shares[:, np.arange(3), np.arange(3)] = 0.0
-    shares /= shares.sum(axis=2, keepdims=True)
-    skill, true = rng.beta(1, 1, 40), truth[rows.task]
-    up_to = shares[rows.worker, true].cumsum(axis=1)
-    wrong = (rng.random((len(true), 1)) > up_to).sum(axis=1).clip(max=2)
-    label = np.where(rng.random(len(true)) < skill[rows.worker], true, wrong)
-    return encode(rows.worker, rows.task, label)
-
-
 def sides_task_by_task(labels: CrowdLabels, groups: np.ndarray, code: int) -> float:
     """How far others who are right more often elsewhere give the group's wrong-looking answer."""
     fit = one_coin_dawid_skene(labels, groups=groups, tol=outsiders.SETTLED)
@@ -108,18 +94,6 @@ def test_honest_workers_are_no_group_if_the_better_of_the_others_side_with_them(
     judged = engine, best, labels.n_labels
     assert outsiders.better_apart(*judged, np.array([False])).tolist() == [True]
     assert outsiders.better_apart(*judged, np.array([True])).tolist() == [False]
-
-
-@pytest.mark.parametrize("seed", [3, 25])
-def test_honest_workers_are_no_group_if_others_are_predicted_better_one_by_one(seed: int) -> None:
-    labels = wrong_by_habit(seed)
-    assert (dependent_groups(labels).group == -1).all()
-    with pytest.MonkeyPatch.context() as patched:  # a group but for others' labels
-        patched.setattr(outsiders, "BETTER", np.inf)
-        group = dependent_groups(labels).group
-    engine = LocalEngine(cut_labels(labels, [0, 400]))
-    assert 4 <= np.count_nonzero(group == 0) <= 5
-    assert outsiders.gains_one_by_one(engine, group, labels.n_labels)[0] > 1
 
 
 def test_groups_are_judged_again_when_one_is_dropped() -> None:
