@@ -16,31 +16,18 @@ from benchmarks.peers.crowdkit_labels import PEERS, ask_crowdkit
 from benchmarks.publish import publish
 from benchmarks.quality.calibration import drawn, wrong_first
 from benchmarks.quality.crowd_sets import right
+from benchmarks.quality.thinned import RULES as ALL_RULES
 from quality import (
     CrowdLabels,
     auto,
     calibrate,
-    dawid_skene,
     dependent_groups,
     encode,
-    glad,
-    hierarchical_dawid_skene,
-    mace,
     majority_vote,
-    one_coin_dawid_skene,
 )
-from quality.choice.automatic import CANDIDATES, Candidate
 from quality.confidence import calibration_error
 
-RULES: dict[str, Candidate] = {
-    "majority_vote": majority_vote,
-    "weighted_majority": CANDIDATES["weighted_majority"],
-    "one_coin_dawid_skene": one_coin_dawid_skene,
-    "mace": mace,
-    "glad": glad,
-    "hierarchical_dawid_skene": hierarchical_dawid_skene,
-    "dawid_skene": dawid_skene,
-}
+RULES = {name: rule for name, rule in ALL_RULES.items() if name != "auto"}  # here with its groups
 N_CROWDS = 120
 SECONDS = 2  # of CPU, that a fit of crowd-kit's may take
 KNOWS = 10.0  # points by which the votes of a crowd that knows something beat its commonest class
