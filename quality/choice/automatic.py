@@ -38,7 +38,7 @@ from quality.argument_types import check_arguments
 from quality.choice.held_out_labels import (
     check_folds,
     folds,
-    held_of_sizes,
+    held_folds,
     log_by_workers,
     log_of_classes,
     predict_held_out,
@@ -151,7 +151,7 @@ class Auto(Result):
     scores
         One for each candidate, in the order given.
     n_held_out
-        Labels that were predicted, over all folds.
+        Predictions of labels held out, over all folds of all deals.
     left_out
         Of `CANDIDATES`, those that :func:`candidates_for` leaves out; none where candidates were given.
     """
@@ -186,8 +186,9 @@ def auto(
     takes that truth. A candidate that is `behind` the best by z standard errors has a weight in proportion to
     exp(-z**2 / 2). The result is the mean of the posteriors by weight.
 
-    A large table needs fewer folds: no further one is held out once `enough` labels have been predicted.
-    Where one fold is enough, a candidate of :class:`InPasses` is fitted roughly first, and to the end only
+    A small table is dealt up to three times, so that its answer hangs less on how labels fell to folds. A
+    large table needs fewer folds: no further one is held out once `enough` labels have been predicted. Where
+    one fold is enough, a candidate of :class:`InPasses` is fitted roughly first, and to the end only
     if it is not far behind then.
 
     Where nothing seems to be learned about workers, the first candidate has nearly all of the weight. Each
@@ -205,7 +206,8 @@ def auto(
     n_folds
         Number of folds, from 2 to 32,767.
     enough
-        No further fold is held out when this many labels have been, at least 1.
+        No further fold is held out when this many labels have been, at least 1; whole deals that fit into it
+        are held out, up to three.
     groups
         As for :func:`~quality.dawid_skene`, for all candidates: they have the merged table.
     progress
@@ -219,7 +221,8 @@ def auto(
 
     Notes
     -----
-    **Guarantees.** Every label of a task with two or more is held out once if these are at most `enough`.
+    **Guarantees.** Every label of a task with two or more is held out if these are at most `enough`: once,
+    twice from half of it on down, and three times from a third.
     Candidates that predict alike weigh alike where workers are known. A candidate that is clearly behind
     weighs nothing: a weight below a millionth is 0, and so is that of a candidate ten standard errors and
     .005 nats a label behind after a first look. First looks changed no weight by a hundredth on the large
@@ -234,7 +237,8 @@ def auto(
     compared fairly as part of a candidate, ``lambda labels: majority_vote(labels.keep_workers(...))``.
 
     **Cost.** One fit of each candidate per fold held out, and one more on all labels of each with a weight.
-    A table of a million labels has one fold held out, and its first looks are most of the work.
+    A table of 10,000 labels or fewer has thirty folds held out, one of 15,000 labels or more at most ten. A
+    table of a million labels has one fold held out, and its first looks are most of the work.
 
     Examples
     --------
@@ -321,14 +325,17 @@ def hold_out(
     candidate. ``predict(out, fitted)`` returns the log-probability of each label that is `out`, and the
     probability that each label is right.
     """
-    fold = folds(labels, n_folds)
-    held = held_of_sizes(np.bincount(fold[fold >= 0]), enough)
+
+    def sizes_of(deal: int) -> np.ndarray:
+        fold = folds(labels, n_folds, deal)
+        return np.bincount(fold[fold >= 0], minlength=n_folds)
+
+    held, n_held_out = held_folds(sizes_of, enough)
     fits = tuple(candidates.values())
-    n_held_out = int(np.count_nonzero((fold >= 0) & (fold < held)))
-    large = held == 1 and n_held_out >= enough
+    large = len(held) == 1 and n_held_out >= enough
     first = [fit.at_first if large and isinstance(fit, InPasses) else fit for fit in fits]
     looked = [look is not fit for look, fit in zip(first, fits, strict=True)]
-    n_fits, begun = (1 + held + any(looked)) * len(fits), count()
+    n_fits, begun = (1 + len(held) + any(looked)) * len(fits), count()
 
     def begins(name: str) -> None:
         counter(progress, f"candidates: {name}", n_fits)(next(begun))
@@ -345,8 +352,9 @@ def hold_out(
         found, right = predict(out, fitted)
         return of_tasks(out, found), of_tasks(out, log_by_workers(labels, out, right))
 
-    for number in range(held):
-        out = fold == number
+    for number in held:
+        deal, fold = divmod(number, n_folds)
+        out = folds(labels, n_folds, deal) == fold
         rest = labels.keep_labels(~out)
         shares = log_of_classes(np.bincount(rest.label, minlength=labels.n_classes))
         by_class += of_tasks(out, shares[labels.label[out]])

@@ -8,6 +8,7 @@
 array([-1.15, -1.62])
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -18,11 +19,12 @@ from quality.parallel import kernel
 
 __all__ = [
     "Predictors", "add_known", "check_folds", "crowd_share", "dealt", "errors_of", "folds", "habits_of",
-    "held_of_sizes", "knowing", "likeliest", "log_by_workers", "log_of_classes", "log_right", "most_shared",
+    "held_folds", "knowing", "likeliest", "log_by_workers", "log_of_classes", "log_right", "most_shared",
     "predict_held_out", "predictors_of", "read_held_out", "right_of", "right_shares",
 ]  # fmt: skip
 
 MAX_FOLDS = 32_767  # a label's fold is a number of 16 bits
+MAX_DEALS = 3  # of a small table: a fourth changes no choice
 PSEUDO_LABELS = 2.0  # of the crowd's share of right ones, beside each worker's own
 SHRUNK_BY = 5.0  # labels of the crowd's, in a worker's habit, her knowledge, and common errors
 MOST = 0.99  # of a worker's labels that she may be held to know: anybody slips
@@ -68,9 +70,19 @@ class Predictors(NamedTuple):
         return worth
 
 
-def held_of_sizes(sizes: Int64[np.ndarray, " folds"], enough: int) -> int:
-    """Return how many of the first folds have `enough` labels together; all folds if that is too few."""
-    return min(int(np.searchsorted(np.cumsum(sizes), enough)) + 1, len(sizes))
+def held_folds(
+    sizes_of: Callable[[int], Int64[np.ndarray, " folds"]], enough: int
+) -> tuple[list[int], int]:
+    """Return the folds to hold out and their number of labels, from the sizes of each deal's folds.
+
+    Labels are dealt once, and again while whole deals fit into `enough` labels, up to `MAX_DEALS`. No fold
+    follows those that have `enough`. Fold f of deal d has the number ``d * n_folds + f``; none is empty.
+    """
+    first = sizes_of(0)
+    n_deals = min(max(enough // max(int(first.sum()), 1), 1), MAX_DEALS)
+    sizes = np.concatenate([first, *map(sizes_of, range(1, n_deals))])
+    sizes = sizes[: np.searchsorted(np.cumsum(sizes), enough) + 1]
+    return np.flatnonzero(sizes).tolist(), int(sizes.sum())
 
 
 def check_folds(n_folds: int) -> None:
@@ -81,25 +93,27 @@ def check_folds(n_folds: int) -> None:
         raise ValueError(f"n_folds must be at most {MAX_FOLDS:,}, got n_folds={n_folds}")
 
 
-def folds(labels: CrowdLabels, n_folds: int) -> Int16[np.ndarray, " labels"]:
+def folds(labels: CrowdLabels, n_folds: int, deal: int = 0) -> Int16[np.ndarray, " labels"]:
     """Return the fold of each label; -1 for the label of a task that has no other.
 
     The labels of a task go round the folds, beginning with a fold that depends on the task. So a worker's
-    labels are spread over all folds, and each fold has one label in `n_folds`, however few a task has.
+    labels are spread over all folds, and each fold has one label in `n_folds`, however few a task has. Other
+    deals begin with other folds, so that other labels are held out together.
     """
     check_folds(n_folds)
-    return dealt(labels.task_start, 0, n_folds)
+    return dealt(labels.task_start, 0, n_folds, deal)
 
 
 def dealt(
-    task_start: Int64[np.ndarray, " starts"], first_task: int, n_folds: int
+    task_start: Int64[np.ndarray, " starts"], first_task: int, n_folds: int, deal: int
 ) -> Int16[np.ndarray, " labels"]:
     """Return the fold of each label of consecutive tasks, the first of which has the code `first_task`."""
     n_labels = np.diff(task_start)
     place = np.arange(task_start[-1]) - np.repeat(task_start[:-1], n_labels)
     task = np.repeat(np.arange(first_task, first_task + len(n_labels)), n_labels)
     has_other = np.repeat(n_labels > 1, n_labels)
-    return np.where(has_other, (place + task) % n_folds, -1).astype(np.int16)
+    begins = task + deal * (task // n_folds)
+    return np.where(has_other, (place + begins) % n_folds, -1).astype(np.int16)
 
 
 def predict_held_out(

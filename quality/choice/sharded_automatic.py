@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int, Int16, Int32, Int64
+from jaxtyping import Bool, Float64, Int, Int32, Int64
 
 from quality.aggregation import (
     Consensus,
@@ -52,7 +52,7 @@ from quality.choice.held_out_labels import (
     dealt,
     errors_of,
     habits_of,
-    held_of_sizes,
+    held_folds,
     knowing,
     likeliest,
     log_of_classes,
@@ -94,7 +94,9 @@ class ShardFit(NamedTuple):
 
 @runtime_checkable
 class Fitter(Protocol):
-    """A function that fits the candidate of a name to an engine; its shards lack the fold, -1 if none.
+    """A function that fits the candidate of a name to an engine whose shards lack a fold, -1 if none.
+
+    Folds have the numbers of :func:`~quality.choice.held_out_labels.held_folds`.
 
     A first look ends when the fit has roughly converged; a later call goes on from `begun`, its fit.
     """
@@ -117,7 +119,7 @@ class AutoByShards:
     scores
         One for each candidate.
     n_held_out
-        Labels that were predicted, over all folds.
+        As in :class:`~quality.Auto`.
     """
 
     chosen: str
@@ -198,18 +200,20 @@ def auto_by_shards(
     >>> from quality import LocalEngine, cut_labels, encode
     >>> labels = encode(["ann", "bob", "cy"] * 2, [1, 1, 1, 2, 2, 2], list("aabbba"))
     >>> auto_by_shards(LocalEngine(cut_labels(labels, [0, 1, 2]))).n_held_out
-    6
+    18
     """
     check_choice(FITS, n_folds, enough)
     (given,) = engine.add_up(_given_by_workers, None)
     names = tried_among(SHARDED, len(given), given.shape[1], int(given.sum()))
-    (sizes,) = engine.add_up(_fold_sizes, n_folds)
-    sizes = np.trim_zeros(sizes, "b")
-    held = held_of_sizes(sizes, enough)
-    n_held_out = int(sizes[:held].sum())
-    large = held == 1 and n_held_out >= enough
+
+    def sizes_of(deal: int) -> np.ndarray:
+        (sizes,) = engine.add_up(_fold_sizes, (n_folds, deal))
+        return sizes
+
+    held, n_held_out = held_folds(sizes_of, enough)
+    large = len(held) == 1 and n_held_out >= enough
     asked = []
-    for fold in range(held):
+    for fold in held:
         rest = engine.changed(partial(_without_fold, fold=fold, n_folds=n_folds))
         found = {
             name: fit(rest, name, fold, at_first=large and name in FITS, begun=None)
@@ -226,7 +230,7 @@ def auto_by_shards(
             begun = found[score.name].fit
             if begun is not None and contends(score.behind, score.behind_error):
                 more = replace(begun, converged=False)
-                whole = fit(rest, score.name, 0, at_first=False, begun=more)
+                whole = fit(rest, score.name, held[0], at_first=False, begun=more)
                 asked[0][1][place] = _predicting(engine, rest, whole, kept, n_folds)
         scores = _scores_by_shards(engine, names, n_folds, asked, n_held_out)
     weighing = {score.name: score.weight for score in scores if score.weight}
@@ -358,19 +362,21 @@ def _given_by_workers(shard: LabelShard, _: None) -> Sums:
     return (counts.reshape(shard.n_workers, shard.n_classes),)
 
 
-def _fold(shard: LabelShard, n_folds: int) -> Int16[np.ndarray, " labels"]:
-    """Return the fold of each label of a shard; -1 where it is in none."""
-    return dealt(shard.task_start, shard.first_task, n_folds)
-
-
-def _fold_sizes(shard: LabelShard, n_folds: int) -> Sums:
-    """Return the number of a shard's labels that each fold has."""
-    fold = _fold(shard, n_folds)
+def _fold_sizes(shard: LabelShard, asked: tuple[int, int]) -> Sums:
+    """Return the number of a shard's labels that each fold of a deal has."""
+    n_folds, deal = asked
+    fold = dealt(shard.task_start, shard.first_task, n_folds, deal)
     return (np.bincount(fold[fold >= 0], minlength=n_folds),)
 
 
+def _held_out(shard: LabelShard, number: int, n_folds: int) -> Bool[np.ndarray, " labels"]:
+    """Return which labels of a shard the fold of a number has."""
+    deal, fold = divmod(number, n_folds)
+    return np.asarray(dealt(shard.task_start, shard.first_task, n_folds, deal) == fold)
+
+
 def _without_fold(shard: LabelShard, fold: int, n_folds: int) -> LabelShard:
-    return shard.keep_labels(_fold(shard, n_folds) != fold)
+    return shard.keep_labels(~_held_out(shard, fold, n_folds))
 
 
 def _known(shard: LabelShard, asked: tuple[Posterior, Any, np.ndarray]) -> Sums:
@@ -385,7 +391,7 @@ def _known(shard: LabelShard, asked: tuple[Posterior, Any, np.ndarray]) -> Sums:
 def _worth(shard: LabelShard, asked: tuple[int, Kept, Predicting]) -> Sums:
     """Return the log-likelihood of a shard's held-out labels at each trust and share of common errors."""
     n_folds, kept, one = asked
-    out = _fold(shard, n_folds) == kept.fold
+    out = _held_out(shard, kept.fold, n_folds)
     return (_predictors(shard, shard.keep_labels(~out), out, kept, one).worth(),)
 
 
@@ -414,12 +420,12 @@ def _predicted(shard: LabelShard, asked: tuple[int, Asked]) -> Sums:
     The last two sums are those that :func:`sobered` needs.
     """
     n_folds, by_fold = asked
-    fold, task = _fold(shard, n_folds), _task_of(shard)
+    task = _task_of(shard)
     # sums over a task's held-out labels
     log_p, by_worker = np.zeros((2, len(by_fold[0][1]), shard.n_tasks))
     by_class = np.zeros(shard.n_tasks)
     for kept, candidates in by_fold:
-        out = fold == kept.fold
+        out = _held_out(shard, kept.fold, n_folds)
         rest = shard.keep_labels(~out)
         worker, label, asked_of = shard.worker[out], shard.label[out], task[out]
         by_class += np.bincount(asked_of, log_of_classes(kept.n_given)[label], shard.n_tasks)

@@ -239,8 +239,10 @@ def test_a_crowd_that_takes_a_class_for_another_is_read_by_its_errors(seed: int)
     assert right(auto(labels).posterior, truth) > best - 1.0
 
 
-def test_a_large_table_is_held_out_in_fewer_folds(rng: np.random.Generator) -> None:
-    """Ten folds of 200 labels each."""
+def test_a_small_table_is_dealt_often_and_a_large_one_is_held_out_in_fewer_folds(
+    rng: np.random.Generator,
+) -> None:
+    """Ten folds of 200 labels each, dealt once, twice or three times."""
     labels, _ = crowd_of(rng, random=6)
     fitted: list[int] = []
 
@@ -248,7 +250,15 @@ def test_a_large_table_is_held_out_in_fewer_folds(rng: np.random.Generator) -> N
         fitted.append(table.n_labels)
         return guess(table)
 
-    for enough, n_folds in ((1, 1), (200, 1), (201, 2), (1999, 10), (10**9, 10)):
+    for enough, n_folds in (
+        (1, 1),
+        (200, 1),
+        (201, 2),
+        (1999, 10),
+        (3999, 10),
+        (4000, 20),
+        (10**9, 30),
+    ):
         fitted.clear()
         result = auto(labels, candidates={"counted": counted}, enough=enough)
         assert result.n_held_out == 200 * n_folds
@@ -358,7 +368,7 @@ def test_in_a_large_table_who_is_far_behind_at_first_is_not_fitted_to_the_end(
     assert result.chosen == "vote"
     for one in asked.values():
         one.clear()
-    auto(labels, candidates=watched, n_folds=2)
+    auto(labels, candidates=watched, n_folds=2, enough=labels.n_labels)
     assert asked == {"guess": ["whole"] * 2, "vote": ["whole"] * 3}
 
 

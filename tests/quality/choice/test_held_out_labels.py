@@ -5,9 +5,10 @@ from itertools import product
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from quality import CrowdLabels, encode, majority_vote, regular_assignment
-from quality.choice.held_out_labels import folds, predict_held_out
+from quality.choice.held_out_labels import folds, held_folds, predict_held_out
 from tests.quality.choice.hard_crowds import hardly_knowing, mostly_alone, taking_each_for_the_next
 from tests.quality.labels.strategies import crowds
 
@@ -15,9 +16,11 @@ QUICK = settings(max_examples=40, deadline=None, derandomize=True)
 
 
 @QUICK
-@given(crowds())
-def test_every_label_of_a_task_with_two_or_more_is_held_out_once(labels: CrowdLabels) -> None:
-    fold = folds(labels, 4)
+@given(crowds(), st.integers(0, 2))
+def test_every_label_of_a_task_with_two_or_more_is_held_out_once_a_deal(
+    labels: CrowdLabels, deal: int
+) -> None:
+    fold = folds(labels, 4, deal)
     n_labels = np.diff(labels.task_start)
     assert np.array_equal(fold >= 0, n_labels[labels.task] > 1)
     for number in range(4):
@@ -26,6 +29,40 @@ def test_every_label_of_a_task_with_two_or_more_is_held_out_once(labels: CrowdLa
     for task in range(labels.n_tasks):
         sizes = np.bincount(fold[labels.task == task].clip(0), minlength=4)
         assert sizes.max() <= max(1, -(-n_labels[task] // min(4, max(n_labels[task], 1))))
+
+
+@given(
+    st.lists(st.integers(0, 9), min_size=2, max_size=6), st.integers(1, 200), st.integers(1, 400)
+)
+def test_whole_deals_are_held_out_while_they_fit_into_enough(
+    sizes: list[int], more: int, enough: int
+) -> None:
+    """Oracle: all folds of all deals that fit, or else the first folds up to enough; no empty one."""
+    deals = [np.roll(sizes, deal) + np.arange(len(sizes)) * more % 7 for deal in range(3)]
+    total = int(deals[0].sum())
+    deals = [one if one.sum() == total else deals[0] for one in deals]
+    numbers, n_labels = held_folds(lambda deal: deals[deal], enough)
+    n_deals = min(max(enough // max(total, 1), 1), 3)
+    expected, left = list[int](), enough
+    for number, size in enumerate(np.concatenate(deals[:n_deals]).tolist()):
+        if left > 0 and size:
+            expected.append(number)
+            left -= size
+    assert numbers == expected
+    assert n_labels == enough - left
+    assert n_labels >= min(enough, n_deals * total)
+
+
+def test_another_deal_holds_out_other_labels_together(rng: np.random.Generator) -> None:
+    """Two tasks whose first labels are in one fold of a deal seldom are in the next one's."""
+    assignment = regular_assignment(n_tasks=400, n_workers=30, labels_per_task=4, rng=rng)
+    labels = encode(assignment.worker, assignment.task, rng.integers(2, size=1600))
+    first = [folds(labels, 10, deal)[::4] for deal in range(3)]
+    together = [one[:, np.newaxis] == one for one in first]
+    for one, other in ((0, 1), (0, 2), (1, 2)):
+        assert np.mean(together[one][together[other]]) < 0.25
+    for deal in range(3):
+        assert np.bincount(folds(labels, 10, deal)).tolist() == [160] * 10
 
 
 def test_a_fold_has_a_tenth_of_the_labels_where_tasks_have_two(rng: np.random.Generator) -> None:
