@@ -25,6 +25,7 @@ from quality import (
     encode,
     majority_vote,
 )
+from quality.choice.automatic import ENOUGH
 from quality.confidence import calibration_error
 
 RULES = {name: rule for name, rule in ALL_RULES.items() if name != "auto"}  # here with its groups
@@ -232,7 +233,8 @@ class Found:
 
     `knows` says whether its votes beat the commonest class. Calibration errors are the model's own, without
     gold, and with 100 gold tasks (NaN if there are too few tasks); `first` are the wrong ones among
-    the first 5 % of the tasks, by confidence and by the share of votes.
+    the first 5 % of the tasks, by confidence and by the share of votes. Tasks in another order turn a share
+    `turned` of the labels, where labels are dealt to folds once and as often as they are by default.
     """
 
     shares: dict[str, float]
@@ -241,6 +243,7 @@ class Found:
     wrong_alike: bool
     errors: tuple[float, float, float]
     first: tuple[float, float]
+    turned: tuple[float, float]
 
 
 def measure(seed: int) -> Found:
@@ -271,7 +274,21 @@ def measure(seed: int) -> Found:
     commonest = 100 * np.bincount(truth).max() / len(truth)
     knows = shares["majority_vote"] >= commonest + KNOWS
     alike_too = kind.others == "wrong alike"
-    return Found(shares, bool(knows), len(groups.sizes) > 0, alike_too, errors, of_first)
+    turned = tuple(turned_by_order(labels, groups.group, enough) for enough in (1, ENOUGH))
+    has_group = len(groups.sizes) > 0
+    return Found(shares, bool(knows), has_group, alike_too, errors, of_first, turned)
+
+
+def turned_by_order(labels: CrowdLabels, groups: np.ndarray, enough: int) -> float:
+    """Return the share of labels that the default turns where the tasks come in another order.
+
+    Labels are dealt to folds once, or as often as they fit into `enough`.
+    """
+    order = np.random.default_rng(labels.n_labels).permutation(labels.n_tasks)
+    other = encode(labels.worker, order[labels.task], labels.label, classes=range(labels.n_classes))
+    enough = max(enough, labels.n_labels)
+    one, two = (auto(table, groups=groups, enough=enough).label for table in (labels, other))
+    return float(np.mean(one != two[order]))
 
 
 def rows_of(which: str, found: list[Found]) -> Iterator[tuple[str, ...]]:
@@ -310,8 +327,10 @@ def main() -> None:
     rows = [*rows_of("all", found), *rows_of("that know", knowing)]
     errors = np.nanmean([one.errors for one in knowing], axis=0)
     first, by_votes = np.sum([one.first for one in knowing], axis=0)
+    turned = 100 * np.mean([one.turned for one in found], axis=0)
     note = NOTE.format(
         model=errors[0], alone=errors[1], gold=errors[2], first=first / by_votes,
+        once=turned[0], often=turned[1],
         n_crowds=len(found), grouped=sum(one.has_group for one in found),
         grouped_alike=sum(one.has_group and one.wrong_alike for one in found),
     )  # fmt: skip
@@ -333,7 +352,9 @@ NOTE = (
     "who are wrong alike. In crowds that know, the calibration error of `auto`'s confidence is "
     "{model:.3f} by the model itself, {alone:.3f} without gold, and {gold:.3f} with 100 gold tasks "
     f"drawn at random (crowds of {GOLD_FROM} tasks or more). The first 5 % of the tasks in the order of "
-    "the label plan hold {first:.2f} times as many wrong ones as those of the lowest share of votes."
+    "the label plan hold {first:.2f} times as many wrong ones as those of the lowest share of votes. "
+    "Tasks in another order turn {often:.2f} % of the labels of all crowds; {once:.2f} % where the labels "
+    "are dealt to folds but once."
 )
 
 
