@@ -12,7 +12,8 @@ from __future__ import annotations
 import shutil
 import weakref
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
@@ -46,8 +47,9 @@ from flows.tables.refusals import (
 )
 
 __all__ = [
-    "FORMATS", "OF_SHEET", "STANDARD_INPUT", "SUFFIXES", "Loaded", "connected", "format_of", "is_plain",
-    "keep_standard_input", "load_file", "refuse_unheeded", "refuse_unmapped", "write_renamed", "write_truths",
+    "FORMATS", "OF_SHEET", "STANDARD_INPUT", "SUFFIXES", "Loaded", "apart", "connected", "format_of",
+    "is_plain", "keep_standard_input", "load_file", "refuse_unheeded", "refuse_unmapped", "write_renamed",
+    "write_truths",
 ]  # fmt: skip
 
 STANDARD_INPUT = Path("-")
@@ -92,6 +94,15 @@ def connected() -> duckdb.DuckDBPyConnection:
     weakref.finalize(connection, shutil.rmtree, folder, ignore_errors=True)
     connection.execute(f"SET TimeZone = 'UTC'; SET temp_directory = {literal(folder)}")
     return connection
+
+
+@contextmanager
+def apart(connection: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Yield another connection to a database of its own, in a tenth of the time that `connected` takes."""
+    with connection.cursor() as other:
+        other.execute("ATTACH ':memory:' AS apart; USE apart; SET TimeZone = 'UTC'")
+        yield other
+    connection.execute("DETACH apart")
 
 
 def format_of(path: Path) -> Format:
@@ -169,7 +180,7 @@ def write_truths(path: Path, output: Path, *, name: str, column: str) -> None:
     TableError
         If a task has two truths, or no task has one; `name` and `column` say where.
     """
-    rows = f"read_parquet({text_of_file(path)}, {OF_FILE_ALONE})"
+    rows, where = f"read_parquet({text_of_file(path)}, {OF_FILE_ALONE})", f"{name}, column {column}"
     with connected() as connection:
         described = connection.execute(f"DESCRIBE SELECT label FROM {rows}").fetchall()
         # where most truths are blank, pandas writes numbers with a point
@@ -182,13 +193,11 @@ def write_truths(path: Path, output: Path, *, name: str, column: str) -> None:
         if twice:
             task, one, other, _ = twice[0]
             raise TableError(
-                f"{name}, column {column}: a task must have one truth, and {str(task)!r} has {one!r} and "
-                f"{other!r}; mend its rows"
+                f"{where}: a task must have one truth, and {str(task)!r} has {one!r} and {other!r}; mend "
+                "its rows"
             )
         if not connection.execute(f"SELECT 1 FROM {truths} LIMIT 1").fetchall():
-            raise TableError(
-                f"{name}, column {column}: no cell holds a truth; leave gold and gold_column out"
-            )
+            raise TableError(f"{where}: no cell holds a truth; leave gold and gold_column out")
         ordered = f"(SELECT * FROM {truths} ORDER BY task)"
         write_whole(
             output,

@@ -34,7 +34,7 @@ from flows.tables.file_formats import (
     write_truths,
 )
 from flows.tables.refusals import TableError
-from flows.tables.text_table import Part, open_table, refuse_missing, refusing, write_text
+from flows.tables.text_table import Part, open_table, refuse_missing, refusing, write_texts
 
 __all__ = [
     "Source", "Sources", "fetch_rows", "find_files", "input_files", "input_paths", "is_fetched",
@@ -295,8 +295,7 @@ def _join(
     every, held = (*columns, *optional), set[str]()
     with TemporaryDirectory(prefix=".parts-", dir=path.parent) as folder:
         aside = [Path(folder) / f"{at}.parquet" for at in range(len(files))]
-        for file, one in zip(files, aside, strict=True):
-            part = write_text(file, tuple(columns), every, one, reading)
+        for part in write_texts(files, tuple(columns), every, aside, reading):
             held.update(part.names)
             yield part
         schema = pa.schema([(name, pa.string()) for name in every if name in held])
@@ -316,7 +315,10 @@ def _write_plain(
             said = write_renamed(file, reading, path)
     else:
         parts = list[Part]()
-        write_whole(path, lambda aside: parts.append(write_text(file, needed, (), aside, reading)))
+        one = (file,)
+        write_whole(
+            path, lambda aside: parts.extend(write_texts(one, needed, (), (aside,), reading))
+        )
         said = parts[0].read_as
     if mapped:
         refuse_unmapped(reading, [file.name], [said])

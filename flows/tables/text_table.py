@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 import shlex
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +36,7 @@ from flows.tables.file_formats import (
     OF_SHEET,
     Columns,
     Loaded,
+    apart,
     connected,
     format_of,
     load_file,
@@ -67,7 +68,7 @@ __all__ = [
     "open_table",
     "refuse_missing",
     "refusing",
-    "write_text",
+    "write_texts",
 ]
 
 KEPT = 10_000  # bytes of a line that cannot be read that DuckDB keeps, as the tests hold
@@ -170,9 +171,18 @@ class TextTable:
         return Coded(code, names) if new.all() else Coded((np.cumsum(new) - 1)[code], names[new])
 
 
-def open_table(path: Path, needed: tuple[str, ...], reading: Reading = AS_FOUND) -> TextTable:
-    """Load one file; raise TableError if it is missing, empty, torn, or lacks a column."""
-    connection = connected()
+def open_table(
+    path: Path,
+    needed: tuple[str, ...],
+    reading: Reading = AS_FOUND,
+    connection: duckdb.DuckDBPyConnection | None = None,
+) -> TextTable:
+    """Load one file; raise TableError if it is missing, empty, torn, or lacks a column.
+
+    The table is made in a database in memory: by default in one of its own, else in that of a `connection`
+    that holds no other.
+    """
+    connection = connected() if connection is None else connection
     with refusing(path), TemporaryDirectory(prefix="crowdassay-") as folder:
         found = load_file(connection, path, reading, Path(folder))
         names = tuple(name for name, _ in found.columns)
@@ -228,25 +238,33 @@ class Part(NamedTuple):
     torn: tuple[tuple[str, str], ...]
 
 
-def write_text(
-    file: Path, needed: tuple[str, ...], kept: tuple[str, ...], path: Path, reading: Reading
-) -> Part:
-    """Write the columns to keep of a file, or without any all of them, as Parquet, every cell as its text.
+def write_texts(
+    files: Sequence[Path],
+    needed: tuple[str, ...],
+    kept: tuple[str, ...],
+    paths: Sequence[Path],
+    reading: Reading,
+) -> Iterator[Part]:
+    """Write the columns to keep of each file, or without any all of them, as Parquet, every cell as its text.
 
-    One that the file need not have and has not is blank.
+    One that a file need not have and has not is blank. The files have one connection, as it takes longer
+    than a small file.
     """
-    opened = open_table(file, needed, reading)
-    with opened.connection as connection:
-        names, rows = kept or opened.names, connection.execute("DESCRIBE raw").fetchall()
-        text = {row[0]: text_of_number(quote(row[0]), row[1]) for row in rows}
-        cells = ", ".join(
-            f"{text.get(f'cell {name}', 'NULL::VARCHAR')} AS {quote(name)}" for name in names
-        )
-        connection.execute(
-            f"COPY (SELECT {cells} FROM raw) TO {literal(str(path))} (FORMAT parquet)"
-        )
-        n_rows = opened.query("SELECT count(*) FROM raw")[0][0]
-        return Part(opened.names, n_rows, opened.read_as, opened.torn)
+    with connected() as connection:
+        for file, path in zip(files, paths, strict=True):
+            with apart(connection) as alone:
+                opened = open_table(file, needed, reading, alone)
+                names, rows = kept or opened.names, opened.query("DESCRIBE raw")
+                text = {row[0]: text_of_number(quote(row[0]), row[1]) for row in rows}
+                cells = ", ".join(
+                    f"{text.get(f'cell {name}', 'NULL::VARCHAR')} AS {quote(name)}"
+                    for name in names
+                )
+                opened.query(
+                    f"COPY (SELECT {cells} FROM raw) TO {literal(str(path))} (FORMAT parquet)"
+                )
+                n_rows = opened.query("SELECT count(*) FROM raw")[0][0]
+                yield Part(opened.names, n_rows, opened.read_as, opened.torn)
 
 
 @contextmanager

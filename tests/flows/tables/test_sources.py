@@ -6,9 +6,11 @@ import json
 import math
 import os
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,6 +21,7 @@ from flows.settings import GroupSettings, InputSettings
 from flows.tables.checking import open_lenient
 from flows.tables.columns import read_multilabels
 from flows.tables.dialect import Reading
+from flows.tables.file_formats import connected
 from flows.tables.refusals import TableError
 from flows.tables.sources import Sources, find_files, open_sources, opened_alone
 from flows.tables.tables import read_gold, read_labels, read_reference, read_tasks
@@ -90,6 +93,31 @@ def test_one_file_is_read_where_it_lies(days: Path, tmp_path: Path) -> None:
     sources = opened(days / "day-1.csv", tmp_path / "run")
     assert sources.labels.table == days / "day-1.csv"
     assert list((tmp_path / "run").iterdir()) == []
+
+
+def test_files_of_a_folder_have_one_connection_and_each_its_own_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection takes longer than a small file; moments are those of UTC in the second file too."""
+    made, folder = list[duckdb.DuckDBPyConnection](), tmp_path / "labels"
+    moment = pa.array([datetime(2026, 1, 2, 3, tzinfo=UTC)], pa.timestamp("us", tz="Asia/Tokyo"))
+    for day, name in enumerate(("ann", "bob", "cy")):
+        rows = {"worker": [name], "task": moment, "label": ["a"], f"more {day}": [day]}
+        folder.mkdir(exist_ok=True)
+        pq.write_table(pa.table(rows), folder / f"{day}.parquet")
+
+    def noted() -> duckdb.DuckDBPyConnection:
+        made.append(connected())
+        made[0].execute("SET GLOBAL TimeZone = 'Asia/Tokyo'")  # as on a machine there
+        return made[-1]
+
+    monkeypatch.setattr("flows.tables.text_table.connected", noted)
+    sources = opened(folder, tmp_path / "run")
+    assert len(made) == 1
+    assert pq.read_table(sources.labels.table).to_pylist() == [
+        {"worker": name, "task": "2026-01-02 03:00:00+00", "label": "a"}
+        for name in ("ann", "bob", "cy")
+    ]
 
 
 def test_integers_of_parquet_are_the_text_of_csv(tmp_path: Path) -> None:
