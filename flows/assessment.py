@@ -164,9 +164,12 @@ def assess(
     """
     apart = sorted(set(sections) & set(KEPT_APART))
     if apart:
+        why = "keeps and releases nothing"
+        if apart[0] == "input":
+            why = "has arguments for its tables and for no other key of [input]"
         raise SettingsError(
-            f"assess keeps and releases nothing, so it takes no {apart[0]}; write a settings file and "
-            "run it: run_pipeline(load_settings(path))"
+            f"assess {why}, so it takes no {apart[0]}; write a settings file and run it: "
+            "run_pipeline(load_settings(path))"
         )
     _refuse_unknown(sections)
     # pandas names columns by numbers too

@@ -15,6 +15,7 @@ is of the kind "model". Prompts, outputs and reasons are never read.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -143,6 +144,13 @@ def _assertion(component: Record, file: str, row: int) -> tuple[str, str]:
 
 def _likeliest(given: list[Any]) -> object:
     """Return the number of the choice with the largest log-likelihood; other answers as they are."""
-    scores = [one[0] if isinstance(one, list) and one else None for one in given]
-    likely = [one for one in scores if isinstance(one, int | float) and one == one]
-    return likely.index(max(likely)) if len(likely) == len(given) else given
+    likely = [_log_likelihood(one) for one in given]
+    return given if any(map(math.isnan, likely)) else likely.index(max(likely))
+
+
+def _log_likelihood(one: object) -> float:
+    """Return the log-likelihood of a choice, which the harness writes as text; NaN where there is none."""
+    try:
+        return float(one[0]) if isinstance(one, list) and one else math.nan
+    except (TypeError, ValueError):
+        return math.nan

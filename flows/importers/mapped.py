@@ -87,6 +87,8 @@ def read_jsonl(path: Path, columns: Mapping[str, str]) -> Iterator[Response]:
             name_in(record, key, path.name, row) for key in (named["worker"], named["task"], time)
         )
         seconds = number_of_seconds(text, f"{path.name}, record {row}, key {time}")
-        asked = name_in(record, named["question"], path.name, row) if "question" in named else None
+        asked = None
+        if "question" in named:
+            asked = name_in(record, named["question"], path.name, row).strip()
         answers = {named["label"] if asked is None else asked: record[named["label"]]}
         yield Response(row, worker, task, answers, seconds, partly=asked is not None)

@@ -20,7 +20,7 @@ from flows.pipeline import RunResult, Stage, Step
 from flows.prefect.server import quieten
 from flows.report import public_page
 from flows.run import Run
-from flows.stages import STAGES
+from flows.stages import STAGES, counted
 from flows.terminal import Waited, noise_words, repeating
 
 quieten()
@@ -192,22 +192,23 @@ def _summary(campaign: str, page: Facts, result: RunResult) -> str:
 
 def _say_proportions(facts: Facts) -> str:
     return (
-        f"{facts['n_groups']} groups by {facts['mechanism']} at epsilon "
+        f"{counted(facts['n_groups'], 'group')} by {facts['mechanism']} at epsilon "
         f"{price_text(facts['epsilon'])}, delta {price_text(facts['delta'])} per {facts['unit']} "
-        f"({noise_words(facts)}), each count within ±{facts['half_width_labels']:g} labels at "
+        f"({noise_words(facts)}), each count within ±{counted(facts['half_width_labels'], 'label')} at "
         f"{level_text(facts['level'])}"
     )
 
 
 def _say_corrected(facts: Facts) -> str:
+    gold = counted(facts["n_gold"], "gold task")
     return (
-        f"by {facts['n_gold']:,} gold tasks at epsilon {price_text(facts['epsilon'])} per {facts['unit']}, "
+        f"by {gold} at epsilon {price_text(facts['epsilon'])} per {facts['unit']}, "
         f"{'each group' if facts['apart'] else 'all groups together'}"
     )
 
 
 def _say_ratios(facts: Facts) -> str:
-    return f"{facts['n_groups']} unlabelled groups, at no further price"
+    return f"{counted(facts['n_groups'], 'unlabelled group')}, at no further price"
 
 
 def _say_model(facts: Facts) -> str:

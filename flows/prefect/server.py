@@ -302,12 +302,20 @@ def _configured_api() -> str | None:
     home = Path(os.environ.get("PREFECT_HOME", "~/.prefect"))
     profiles = Path(os.environ.get("PREFECT_PROFILES_PATH", home / "profiles.toml")).expanduser()
     files = [(profiles, "api_url"), *((Path(name), word) for name, word in CONFIGURED_IN)]
-    if not any(path.is_file() and word in path.read_text().lower() for path, word in files):
+    if not any(_holds(path, word) for path, word in files):
         return None
     from prefect.settings import get_current_settings  # seconds, where something configures an API
 
     url = get_current_settings().api.url
     return None if url is None else url.rstrip("/")
+
+
+def _holds(path: Path, word: str) -> bool:
+    """Return whether a file holds a word, in whatever encoding; one that cannot be read holds none."""
+    try:
+        return word.encode() in path.read_bytes().lower()
+    except OSError:
+        return False
 
 
 def _serve(descriptor: int, *, for_one_run: bool) -> NoReturn:

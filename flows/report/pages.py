@@ -161,15 +161,16 @@ def public_page(folder: Path) -> Facts:
     model = _read_json(folder, "model.json")
     own = ("n_planned", "max_tasks", "together", "max_labels", "threshold")
     planned = tuple(key for key in own if key in proportions)
-    return {
-        "name": _read_json(folder, "inputs.json")["name"],
-        **{key: proportions.get(key) for key in CAMPAIGN},
+    released = {
         "proportions": _released(proportions, PROPORTIONS + planned + GROUPED),
         "corrected_shares": _released(_by_group(folder, "corrected_shares"), CORRECTED + GROUPED),
         "class_ratios": _released(ratios, CLASS_RATIOS + GROUPED) if ratios_public else None,
         "model": _released(model, MODEL + tuple(key for key in REDUCED if key in model)),
         "gate": _released(_read_json(folder, "gate.json"), GATE),
     }
+    anything = any(facts is not None for facts in released.values())
+    terms = {key: proportions.get(key) if anything else None for key in (*CAMPAIGN, "unit")}
+    return {"name": _read_json(folder, "inputs.json")["name"]} | terms | released
 
 
 def _read_json(folder: Path, name: str) -> Facts:

@@ -38,7 +38,8 @@ COLUMNS = {
         "high": "upper end of the interval for the exact share, cut off at 1",
     },
     "corrected_shares": {
-        "group": "name of the group of tasks; all groups together where single ones have too little gold",
+        "group": "name of the group of tasks; of several the first is all of them together, alone where "
+        "single ones have too little gold",
         "class": "name of the class",
         "n": "tasks of the group that were counted, exact and public",
         "n_gold": "gold tasks behind the correction, public",

@@ -10,6 +10,7 @@ PosixPath('runs/20261121T094500Z-web/worker-7f3a.html')
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -84,8 +85,8 @@ def worker_facts(folder: Path, worker: str) -> dict[str, Any]:
     code = int(np.searchsorted(labels.workers.astype(str), worker))
     rows = labels.worker_order[labels.worker_start[code] : labels.worker_start[code + 1]]
     task, given = labels.task[rows], labels.label[rows].astype(np.int64)
-    quality = label_quality(folder, crowd)[task]
-    agreed = quality.argmax(axis=1)
+    believed = _believed(folder, crowd)
+    quality, agreed = believed.quality()[task], believed.label[task]
     score, gold = quality[np.arange(len(rows)), given], crowd.gold_code()[task]
     table = read_parquet(folder / "workers.parquet")
     own = table.filter(pc.equal(table["worker"], worker)).to_pylist()[0]
@@ -114,11 +115,39 @@ def worker_facts(folder: Path, worker: str) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Believed:
+    """The run's consensus on each labelled task: its label, how sure it is, and the model's posterior."""
+
+    label: Int[np.ndarray, " tasks"]
+    sure: Float[np.ndarray, " tasks"]
+    posterior: Float[np.ndarray, "tasks classes"]
+
+    def quality(self) -> Float[np.ndarray, "tasks classes"]:
+        """Return the probability that each class is right; another may be likelier than the label."""
+        at = np.arange(len(self.label))
+        found = self.posterior.copy()
+        # without a confidence, as where all workers are models, the posterior stands
+        sure = np.where(np.isfinite(self.sure), self.sure, found[at, self.label])
+        found[at, self.label] = 0.0
+        rest = found.sum(axis=1, keepdims=True)
+        others = np.full_like(found, 1 / max(found.shape[1] - 1, 1))
+        np.divide(found, rest, out=others, where=rest > 0)
+        quality: np.ndarray = others * (1 - sure)[:, None]
+        quality[at, self.label] = sure
+        return quality
+
+
 def label_quality(folder: Path, crowd: Crowd) -> Float[np.ndarray, "tasks classes"]:
     """Return the probability that each class is right on each labelled task, by the run's consensus.
 
     The consensus label has its confidence; the others share the rest as the model's posterior does.
     """
+    return _believed(folder, crowd).quality()
+
+
+def _believed(folder: Path, crowd: Crowd) -> _Believed:
+    """Return the run's consensus, tasks in the order of the crowd's."""
     columns = ["task", "label", "confidence", "posterior"]
     whole = read_parquet(folder / "consensus.parquet")
     if "named" in whole.column_names:
@@ -129,22 +158,12 @@ def label_quality(folder: Path, crowd: Crowd) -> Float[np.ndarray, "tasks classe
     table = whole.select(columns)
     names, classes = crowd.labels.tasks.astype(str), crowd.labels.classes.astype(str)
     order = np.argsort(np.array(table["task"].to_pylist(), dtype=np.str_))
-    found = np.array(table["posterior"].to_pylist(), dtype=np.float64)[order]
+    if len(order) != len(names):
+        raise TableError("consensus.parquet must have a row for each labelled task")
     label = np.array(table["label"].to_pylist(), dtype=np.str_)[order]
     sure = numpy_array(pc.fill_null(table["confidence"], math.nan)).astype(np.float64)[order]
-    if len(found) != len(names):
-        raise TableError("consensus.parquet must have a row for each labelled task")
-    chosen: Int[np.ndarray, " tasks"] = np.argmax(label[:, None] == classes, axis=1)
-    at = np.arange(len(found))
-    # without a confidence, as where all workers are models, the posterior stands
-    sure = np.where(np.isfinite(sure), sure, found[at, chosen])
-    found[at, chosen] = 0.0
-    rest = found.sum(axis=1, keepdims=True)
-    others = np.full_like(found, 1 / max(len(classes) - 1, 1))
-    np.divide(found, rest, out=others, where=rest > 0)
-    quality: np.ndarray = others * (1 - sure)[:, None]
-    quality[at, chosen] = sure
-    return quality
+    posterior = np.array(table["posterior"].to_pylist(), dtype=np.float64)[order]
+    return _Believed(np.argmax(label[:, None] == classes, axis=1), sure, posterior)
 
 
 def _confusion(

@@ -205,7 +205,9 @@ def trend(run: Run) -> dict[str, Any]:
         - ``gate``: question, status, value, budget and budget left of the holdout's answer, or None
           if it was not asked;
         - ``drift``: total variation between the released proportions and those of the row before,
-          by group that both have, or None if either released nothing.
+          by group that both have, or None if either released nothing; where several classes may
+          hold, the largest difference of one class. It is the least share of a group's tasks that
+          have other classes.
 
     Notes
     -----
@@ -255,17 +257,28 @@ def _gate(run: Run) -> dict[str, Any] | None:
 
 
 def _drift(before: Run, run: Run) -> dict[str, float] | None:
-    """Return the total variation of the released proportions, by group."""
+    """Return how far the released proportions of each group differ."""
     old, new = _proportions(before), _proportions(run)
     if old is None or new is None:
         return None
-    return {group: _total_variation(old[group], now) for group, now in new.items() if group in old}
+    several = "max_labels" in run.read_json("proportions.json")
+    distance = _largest_gap if several else _total_variation
+    return {group: distance(old[group], now) for group, now in new.items() if group in old}
+
+
+def _gaps(one: dict[str, float], other: dict[str, float]) -> list[float]:
+    """Return the difference of each class; one that either lacks has the share 0 there."""
+    return [abs(one.get(name, 0.0) - other.get(name, 0.0)) for name in {**one, **other}]
 
 
 def _total_variation(one: dict[str, float], other: dict[str, float]) -> float:
-    """Return half the sum of the differences; a class that one of them lacks has the share 0 there."""
-    gaps = [abs(one.get(name, 0.0) - other.get(name, 0.0)) for name in {**one, **other}]
-    return float(np.sum(gaps) / 2)
+    """Return half the sum of the differences, for shares that add up to 1."""
+    return float(np.sum(_gaps(one, other)) / 2)
+
+
+def _largest_gap(one: dict[str, float], other: dict[str, float]) -> float:
+    """Return the largest difference, for shares of which a task may be in several."""
+    return float(np.max(_gaps(one, other)))
 
 
 def _proportions(run: Run) -> dict[str, dict[str, float]] | None:

@@ -27,6 +27,7 @@ from flows.run.history import complete_runs
 from flows.run.store import (
     HOUSEKEEPING,
     MANIFEST,
+    PARTIAL,
     Run,
     at_work,
     by_name,
@@ -78,12 +79,15 @@ def list_runs(settings: Settings) -> list[ListedRun]:
 def state_of(run: Run) -> RunState:
     """Return the status of a run; a run marked running has died if its process is gone.
 
-    Where no lock is held, a process of another machine cannot be checked: it counts as running.
+    So has one that is marked complete and lacks its final name. Where no lock is held, a process of another
+    machine cannot be checked: it counts as running.
     """
     if at_work(run) is not None:
         return "running"
     manifest = run.read_json(MANIFEST)
     state: RunState = manifest["state"]
+    if state == "complete" and run.folder.name.startswith(PARTIAL):
+        return "died"
     process = manifest.get("process") or {}
     return "died" if state == "running" and process.get("host") == platform.node() else state
 

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from flows.faces import late_face
-from flows.stages.stage import Output, Stage, Verdict, late
+from flows.stages.stage import Output, Stage, Verdict, counted, late
 
 if TYPE_CHECKING:
     from flows.stages.labels import filter_by
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from flows.stages.workers import refuse_more_workers
 
 __all__ = [
-    "STAGES", "Output", "Stage", "Verdict", "beside_people", "filter_by", "hear_models", "of_models_alone",
-    "output_list", "outputs", "refuse_more_workers",
+    "STAGES", "Output", "Stage", "Verdict", "beside_people", "counted", "filter_by", "hear_models",
+    "of_models_alone", "output_list", "outputs", "refuse_more_workers",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

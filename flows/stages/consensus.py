@@ -38,6 +38,7 @@ from flows.stages.learning import (
     voices_sentence,
 )
 from flows.stages.ordered_classes import order_facts, order_sentence
+from flows.stages.stage import counted
 from flows.stages.workers import agrees_by_chance, group_codes, heard_workers, kept_workers
 from flows.tables import arrow_table, coded_texts
 from quality import (
@@ -207,7 +208,8 @@ def _confidence(found: dict[str, Any]) -> str:
         by += ", whose votes are hardly more alike than by chance: mostly that of a guess"
     model = f"the model's {found['model_confidence']:.3f}"
     n_refused = found.get("n_models_alone", 0)
-    without = f", none for {n_refused:,} tasks that models alone have labelled" * bool(n_refused)
+    refused = counted(n_refused, "task")
+    without = f", none for {refused} that models alone have labelled" * bool(n_refused)
     return f"mean confidence {found['mean_confidence']:.3f} ({by}; {model}){without}"
 
 
@@ -334,14 +336,14 @@ def _line(facts: dict[str, Any], n_tasks: int) -> str:
     """Return the stage's line, from its facts."""
     gold, start = facts["gold"], facts["start"]
     checked = f"; {gold['accuracy']:.1%} right on {gold_tasks(gold['n'])}" if gold else ""
-    line = f"{n_tasks:,} consensus label{'s' * (n_tasks != 1)}, {_confidence(facts)}{checked}"
+    line = f"{counted(n_tasks, 'consensus label')}, {_confidence(facts)}{checked}"
     if start is None:
         return line
-    line = f"{line}; gone on from {start['run']} in {facts['n_iter']} iterations"
+    line = f"{line}; gone on from {start['run']} in {counted(facts['n_iter'], 'iteration')}"
     if "n_differ" not in start:
         return f"{line} ({start['why_not_anew']})"
     anew, differ = start["n_iter_anew"], start["n_differ"]
-    return f"{line} ({anew} anew, where {differ:,} tasks would differ)"
+    return f"{line} ({anew} anew, where {counted(differ, 'task')} would differ)"
 
 
 def _choice(consensus: AnyConsensus) -> dict[str, Any] | None:

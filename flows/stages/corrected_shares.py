@@ -14,6 +14,7 @@ from flows.run import Run
 from flows.settings import PrivacySettings
 from flows.spending import Correction, Plan, published_size
 from flows.stages.ordered_classes import with_cumulative_shares
+from flows.stages.stage import counted
 from flows.tables import arrow_table
 from privacy import Ledger, Release
 from privacy.accounting import price_text
@@ -21,8 +22,8 @@ from quality import NoisyShares, noisy_shares
 from quality.shares import normal_band
 
 __all__ = [
-    "ALL_GROUPS", "Noisy", "correct_shares", "corrected_verdict", "kurtosis_of_sum", "read_correction",
-    "write_shares",
+    "ALL_GROUPS", "Noisy", "correct_shares", "corrected_verdict", "kurtosis_of_sum", "name_of_all",
+    "read_correction", "write_shares",
 ]  # fmt: skip
 
 ALL_GROUPS = "all groups"
@@ -66,6 +67,20 @@ def kurtosis_of_sum(
     """
     total = float(variance.sum())
     return float(kurtosis @ np.square(variance)) / total**2 if total > 0 else 0.0
+
+
+def name_of_all(groups: Sequence[str]) -> str:
+    """Return the name of all groups together, which is that of no group but an only one.
+
+    >>> name_of_all(["a", "b"]), name_of_all(["a"]), name_of_all(["a", "all groups"])
+    ('all groups', 'a', 'all groups together')
+    """
+    if len(groups) == 1:
+        return groups[0]
+    name = ALL_GROUPS
+    while name in groups:
+        name += " together"
+    return name
 
 
 def read_correction(ledger: Ledger, plan: Plan) -> tuple[Release[Any], ...]:
@@ -137,7 +152,7 @@ def write_shares(
             "entries": [release.entry for release in releases],
         },
     )
-    return f"; corrected by {n_gold:,} gold tasks at epsilon {price_text(epsilon)}"
+    return f"; corrected by {counted(n_gold, 'gold task')} at epsilon {price_text(epsilon)}"
 
 
 def corrected_verdict(found: dict[str, Any]) -> str:
@@ -146,10 +161,10 @@ def corrected_verdict(found: dict[str, Any]) -> str:
     more = (
         ""
         if found["apart"]
-        else f"; single groups from {found['n_needed']:,} gold tasks in each on"
+        else f"; single groups from {counted(found['n_needed'], 'gold task')} in each on"
     )
     return (
-        f"shares of {scope} corrected by {found['n_gold']:,} gold tasks at epsilon "
+        f"shares of {scope} corrected by {counted(found['n_gold'], 'gold task')} at epsilon "
         f"{price_text(found['epsilon'])} per {found['unit']}{more}"
     )
 
@@ -170,10 +185,9 @@ def _by_group(
     of_counts, of_difference = plan.noise.covariance, correction.difference_covariance
     tails = plan.noise.law.kurtosis, correction.difference_kurtosis
     if not correction.groups:
-        name = plan.groups[0] if len(plan.groups) == 1 else ALL_GROUPS
         (difference, n_wrong), total = values[0], of_counts * len(plan.groups)
         return {
-            name: Noisy(
+            name_of_all(plan.groups): Noisy(
                 counts.sum(axis=0), difference, n_wrong, int(sizes.sum()), n_gold[0], total, of_difference,
                 tails[0] / len(plan.groups), tails[1],
             )
@@ -188,7 +202,8 @@ def _by_group(
             correction.groups, n_gold, values, strict=True
         )
     }  # fmt: skip
-    return known if len(known) < 2 else {ALL_GROUPS: _weighted(list(known.values())), **known}
+    whole = name_of_all(plan.groups)
+    return known if len(known) < 2 else {whole: _weighted(list(known.values())), **known}
 
 
 def _weighted(groups: Sequence[Noisy]) -> Noisy:

@@ -16,6 +16,7 @@ from scipy.special import entr
 from flows.run import Crowd, Run, load_crowd
 from flows.settings import InputSettings, ReportSettings
 from flows.stages.labels import answers_of, set_consensus
+from flows.stages.stage import counted
 from flows.stages.workers import group_codes, kept_workers
 from flows.tables import arrow_table
 from quality import MultiLabelConsensus, MultiLabels, accuracy, wilson_interval
@@ -91,8 +92,8 @@ def aggregate_sets(run: Run) -> str:
     )
     exact = f"; {gold['accuracy']:.1%} of {gold_tasks(gold['n'])} exactly right" if gold else ""
     return (
-        f"{kept.n_tasks:,} sets of {chosen.sum(axis=1).mean():.2f} classes, the least sure class right with "
-        f"a mean probability of {sure.mean():.3f}{exact}"
+        f"{counted(kept.n_tasks, 'set')} of {chosen.sum(axis=1).mean():.2f} classes, the least sure class "
+        f"right with a mean probability of {sure.mean():.3f}{exact}"
     )
 
 
@@ -105,7 +106,7 @@ NOT_OF_SETS: dict[str, Any] = {
 
 def gold_tasks(number: int) -> str:
     """Return so many gold tasks, in words."""
-    return f"{number:,} gold task{'s' * (number != 1)}"
+    return counted(number, "gold task")
 
 
 def compared_with_gold(before: dict[str, Any] | None) -> str | None:

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from flows.run import Crowd, Run
+from flows.stages.stage import counted
 from flows.tables import arrow_array, numpy_array
 from privacy import cumulative_noise
 from privacy.mechanisms import CountLaw
@@ -66,7 +67,9 @@ def order_sentence(found: dict[str, Any] | None) -> str:
     """Return the verdict on the order as the end of a sentence, from `consensus.json`."""
     if found is None:
         return ""
-    moved = f"; {found['n_moved']:,} labels are not the likeliest" if found["n_moved"] else ""
+    n_moved = found["n_moved"]
+    are = "is" if n_moved == 1 else "are"
+    moved = f"; {counted(n_moved, 'label')} {are} not the likeliest" if n_moved else ""
     far = found["distance"]
     missed = "" if far is None else f"; {far:.2f} classes from gold on average"
     return f"{missed}; {found['sentence']}{moved}"

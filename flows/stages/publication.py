@@ -22,7 +22,8 @@ from flows.spending import (
 )
 from flows.stages.corrected_shares import correct_shares, read_correction
 from flows.stages.ordered_classes import counted_bands, with_cumulative_shares
-from flows.stages.year_counts import publish_year, unpaid_words, year_words
+from flows.stages.stage import counted
+from flows.stages.year_counts import publish_year, skip_counts, unpaid_words, year_words
 from flows.tables import arrow_table
 from privacy import BudgetError, Ledger, PlanError, PlanEvent, Release, project_to_simplex
 from privacy.accounting import level_text, price_text
@@ -54,8 +55,7 @@ def publish_proportions(run: Run) -> str:
         except BudgetError as error:
             if not privacy.skips_unpaid:
                 raise
-            run.skip("corrected_shares.json", unpaid_words(error))
-            return run.skip("proportions.json", unpaid_words(error))
+            return skip_counts(run, privacy, error, run.publication)
         try:
             corrections = read_correction(ledger, plan)
         except BudgetError as error:  # of a stage that may be skipped; the others fit
@@ -81,13 +81,14 @@ def publish_proportions(run: Run) -> str:
         paid = f"release {planned['n_drawn']} of {planned['n_planned']} that this pays for"
     if run.publication is not None:
         n_stale = sum(release.stale for release in releases)
-        older = f", {n_stale} groups changed since" if n_stale else ""
+        changed = "groups" if plan.together else counted(n_stale, "group")
+        older = f", {changed} changed since" if n_stale else ""
         paid = f"publication {run.publication}: {paid}{older}"
     noisy = np.array([release.value for release in releases], dtype=np.float64)
     noisy = noisy.reshape(n_groups, -1)[:, : len(classes)]
     corrected = correct_shares(run, plan, privacy, classes, noisy, sizes, corrections)
     return (
-        f"{n_groups} group{'s' if n_groups > 1 else ''} at epsilon "
+        f"{counted(n_groups, 'group')} at epsilon "
         f"{price_text(privacy.proportions_epsilon)} per {privacy.unit} ({paid}), expected error "
         f"{noise.expected_l1:.1f} labels a group{_left_out(plan, privacy)}{corrected}"
     )
@@ -139,8 +140,10 @@ def _left_out(plan: Plan, privacy: PrivacySettings) -> str:
     if not plan.n_left_out:
         return ""
     if privacy.max_labels is not None:
-        return f"; {plan.n_left_out:,} classes beyond {privacy.max_labels} a task left out"
-    return f"; {plan.n_left_out:,} tasks beyond {privacy.max_tasks_per_subject} a subject left out"
+        classes = "class" if plan.n_left_out == 1 else "classes"
+        return f"; {plan.n_left_out:,} {classes} beyond {privacy.max_labels} a task left out"
+    tasks = counted(plan.n_left_out, "task")
+    return f"; {tasks} beyond {privacy.max_tasks_per_subject} a subject left out"
 
 
 def proportions_verdict(found: dict[str, Any]) -> str:
@@ -149,7 +152,7 @@ def proportions_verdict(found: dict[str, Any]) -> str:
     year = f"; {year_words(found['year'])}" if "year" in found else ""
     return (
         f"{found['mechanism']} at epsilon {price_text(found['epsilon'])}{planned} per "
-        f"{found['unit']}, each count within ±{found['half_width_labels']:g} labels at "
+        f"{found['unit']}, each count within ±{counted(found['half_width_labels'], 'label')} at "
         f"{level_text(found['level'])}{published(found['publication'], stale=found['n_stale'])}"
         f"{year}"
     )

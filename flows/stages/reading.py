@@ -33,6 +33,7 @@ from flows.sharding import (
 )
 from flows.stages.labels import refuse_whole_filter
 from flows.stages.learning import BOUNDARY
+from flows.stages.stage import counted
 from flows.tables import (
     Reference,
     Sources,
@@ -121,7 +122,7 @@ def _read_and_check(run: Run) -> str:
             crowd, shards = _read_shards(run, sources, engine)
             labels = crowd.labels
             counts, n_shards = {"n_labels": shards.n_labels}, len(shards.paths)
-            where = f", in {n_shards:,} shard{'s' * (n_shards != 1)}"
+            where = f", in {counted(n_shards, 'shard')}"
     refuse_other_features(settings.report, () if crowd.tasks is None else crowd.tasks.feature_names)
     if crowd.answers is None:
         check_classes(
@@ -137,7 +138,7 @@ def _read_and_check(run: Run) -> str:
     read_as = "".join(f"; {clause}" for clause in sources.read_as)
     doubts = gold_apart(crowd) + models_apart(crowd, settings.input)
     what = "labels" if crowd.answers is None else "answers"
-    tasks = f"{counts['n_labelled_tasks']:,} task{'s' * (counts['n_labelled_tasks'] != 1)}"
+    tasks = counted(counts["n_labelled_tasks"], "task")
     return (
         f"{counts['n_labels']:,} {what} of {tasks} by {counts['n_workers']:,} workers, "
         f"{counts['n_classes']} classes{where}{doubts}{read_as}"
@@ -165,7 +166,7 @@ def gold_apart(crowd: Crowd) -> str:
         return ""
     if not crowd.n_gold:
         n_gold = len(crowd.gold.task)
-        return f"; none of the {n_gold:,} gold tasks has a label: are tasks named there as here?"
+        return f"; none of the {counted(n_gold, 'gold task')} has a label: are tasks named there as here?"
     labels, gold = crowd.labels, crowd.gold_code()
     # of labels in shards the crowd has the names alone
     if not labels.n_labels or np.isin(gold[gold >= 0], labels.label).any():

@@ -7,6 +7,7 @@ from typing import Any
 from flows.report import write_reports
 from flows.run import Run, trend
 from flows.spending import open_state, statement
+from flows.stages.publication import why_no_release
 from privacy.accounting import price_text
 
 __all__ = ["spend_verdict", "write_report"]
@@ -17,10 +18,10 @@ MAX_ENTRIES = 1_000  # in spend.json; the totals are of all
 def write_report(run: Run) -> str:
     """State the account, and make the two reports from the run folder alone."""
     run.waits_for("the account")
-    published = run.read_json("proportions.json")
-    if "skipped" in published:
-        run.skip("spend.json", published["skipped"])
-    else:
+    why_not = why_no_release(run.settings)
+    if why_not is not None:
+        run.skip("spend.json", why_not)
+    else:  # also where this run could pay for nothing
         with open_state(run.settings.state) as ledger:
             account = statement(ledger, run.settings.name, entries=MAX_ENTRIES)
         run.write_json("spend.json", account)

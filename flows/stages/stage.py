@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from flows.run import Run
 
-__all__ = ["Output", "Stage", "Verdict", "late"]
+__all__ = ["Output", "Stage", "Verdict", "counted", "late"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +133,15 @@ class Stage:
     def __call__(self, run: Run) -> str:
         """Run the stage and return its line."""
         return self.function(run)
+
+
+def counted(number: int, what: str) -> str:
+    """Return a count with its noun, for the line of a stage.
+
+    >>> counted(1, "task"), counted(1_000, "task")
+    ('1 task', '1,000 tasks')
+    """
+    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def late(module: str, name: str) -> Callable[..., str]:

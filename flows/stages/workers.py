@@ -14,6 +14,7 @@ from flows.run import Crowd, Run
 from flows.settings import FilterSettings, Settings, SettingsError
 from flows.stages.labels import Groups, WorkerLabels, open_answers, rate_of, set_agreement
 from flows.stages.learning import potential_table
+from flows.stages.stage import counted
 from flows.tables import arrow_array, arrow_table, coded_texts, numpy_array
 from quality import (
     Alpha,
@@ -115,7 +116,7 @@ def judge_workers(run: Run) -> str:
 def _line(facts: dict[str, Any], n_workers: int, n_grouped: int) -> str:
     """Return the stage's line, from its facts."""
     n_labels, n_weighed = facts["labels_removed"], facts["labels_weighed"]
-    labels = f"{n_labels:,} {'answers' if facts['of_sets'] else 'labels'}"
+    labels = counted(n_labels, "answer" if facts["of_sets"] else "label")
     with_them = f", with {labels}"
     if n_weighed:
         some = "" if n_weighed == n_labels else f"{n_weighed:,} of "
@@ -406,7 +407,7 @@ def _pasted_sentence(pasted: dict[str, Any] | None) -> str:
     """Say how many workers seem to paste, as the end of a sentence."""
     if pasted is None or pasted["why_not"] is not None:
         return ""
-    return f"; {pasted['n']} workers may paste a model's answers"
+    return f"; {counted(pasted['n'], 'worker')} may paste a model's answers"
 
 
 def robustness_curves(kept: CrowdLabels | None) -> dict[str, Any]:

@@ -23,8 +23,9 @@ from flows.spending import (
     price_of,
     published_size,
 )
-from flows.stages.corrected_shares import ALL_GROUPS, Noisy, kurtosis_of_sum, write_shares
+from flows.stages.corrected_shares import Noisy, kurtosis_of_sum, name_of_all, write_shares
 from flows.stages.ordered_classes import counted_bands, with_cumulative_shares
+from flows.stages.stage import counted
 from flows.tables import arrow_table
 from privacy import (
     BudgetError,
@@ -40,7 +41,7 @@ from privacy import (
 from privacy.accounting import price_text
 from privacy.mechanisms import ExactLaw
 
-__all__ = ["publish_year", "unpaid_words", "year_words"]
+__all__ = ["publish_year", "skip_counts", "unpaid_words", "year_words"]
 
 
 def publish_year(run: Run, crowd: Crowd, privacy: PrivacySettings) -> str:
@@ -51,22 +52,21 @@ def publish_year(run: Run, crowd: Crowd, privacy: PrivacySettings) -> str:
     """
     with paying(run, privacy, n=crowd.labels.n_tasks) as ledger:
         planned = plan_year(run, crowd, privacy, ledger)
-        counted, corrected = list(planned.counted()), list(planned.corrected())
+        asked, corrected = list(planned.counted()), list(planned.corrected())
         if not privacy.skips_unpaid:
-            ledger.afford([*counted, *corrected, *planned.learnt(crowd)])
+            ledger.afford([*asked, *corrected, *planned.learnt(crowd)])
         try:
-            releases = _released(ledger, counted)
+            releases = _released(ledger, asked)
         except BudgetError as error:
             if not privacy.skips_unpaid:
                 raise
-            run.skip("corrected_shares.json", unpaid_words(error))
-            return run.skip("proportions.json", unpaid_words(error))
+            return skip_counts(run, privacy, error, run.publication or planned.cohorts.keys[-1])
         try:
             corrections, why_not = _released(ledger, corrected), planned.why_uncorrected
         except BudgetError as error:
             corrections, why_not = [], unpaid_words(error)
         released_at = ledger.time_of(*(one.entry for one in releases + corrections))
-    sums = _add_up(planned, crowd.labels.n_classes, counted, releases)
+    sums = _add_up(planned, crowd.labels.n_classes, asked, releases)
     classes = [str(name) for name in crowd.labels.classes]
     table = _table(classes, planned.groups, sums, privacy.level)
     if run.settings.input.order:
@@ -84,9 +84,9 @@ def publish_year(run: Run, crowd: Crowd, privacy: PrivacySettings) -> str:
         run.skip("corrected_shares.json", why_not)
     fresh, n_groups = sum(one.fresh for one in releases), len(planned.groups)
     return (
-        f"{n_groups} group{'s' if n_groups > 1 else ''} at epsilon {price_text(planned.asked_at.counts)} per "
-        f"{privacy.unit} ({fresh:,} counts of cohorts newly asked, {len(releases) - fresh:,} before), "
-        f"expected error {found['expected_l1_labels']:.1f} labels a group{correction}; "
+        f"{counted(n_groups, 'group')} at epsilon {price_text(planned.asked_at.counts)} per "
+        f"{privacy.unit} ({counted(fresh, 'count')} of cohorts newly asked, {len(releases) - fresh:,} "
+        f"before), expected error {found['expected_l1_labels']:.1f} labels a group{correction}; "
         f"{year_words(found['year'])}"
     )
 
@@ -94,8 +94,24 @@ def publish_year(run: Run, crowd: Crowd, privacy: PrivacySettings) -> str:
 def year_words(year: dict[str, Any]) -> str:
     """Say how far a year is used, from the facts that a run has kept."""
     left = year["planned"] - year["used"]
-    waiting = f"; {year['waiting']:,} tasks wait for the next" if year["waiting"] else ""
+    wait = "waits" if year["waiting"] == 1 else "wait"
+    waiting = f"; {counted(year['waiting'], 'task')} {wait} for the next" if year["waiting"] else ""
     return f"year: {year['planned']} runs paid for, {year['used']} used, {left} left{waiting}"
+
+
+def skip_counts(
+    run: Run, privacy: PrivacySettings, error: BudgetError, publication: str | None
+) -> str:
+    """Write why the counts are skipped, with the terms that the pages state of what else is released."""
+    why_not = unpaid_words(error)
+    run.skip("corrected_shares.json", why_not)
+    terms = {
+        "publication": publication,
+        "unit": str(privacy.unit),
+        "budget": {"epsilon": privacy.epsilon, "delta": privacy.delta},
+    }
+    run.write_json("proportions.json", {"skipped": why_not} | terms)
+    return f"skipped: {why_not}"
 
 
 def unpaid_words(error: BudgetError) -> str:
@@ -183,7 +199,7 @@ def _facts(
         "reason": (
             f"each cohort of tasks is counted once, at epsilon {price_text(price)}"
             f"{' at most' * (len({one.counts for one in planned.years}) > 1)}; the noise of up to "
-            f"{planned.draws.max()} cohorts adds up in a group"
+            f"{counted(int(planned.draws.max()), 'cohort')} adds up in a group"
         ),
         "epsilon": price,
         "delta": 0.0,
@@ -260,7 +276,7 @@ def _correct(
             for of in (sums.laws, laws)
         ),
     )
-    name = planned.groups[0] if len(planned.groups) == 1 else ALL_GROUPS
+    name = name_of_all(planned.groups)
     facts = {"n_needed": gold_needed(asked[-1][0], k), "apart": False}
     return write_shares(
         run, privacy, classes, {name: known}, releases, facts,

@@ -295,6 +295,8 @@ def test_what_would_release_or_keep_something_is_refused() -> None:
         assess(labels, privacy={"epsilon": 1.0}, **NAMED)
     with pytest.raises(SettingsError, match=r"consensus\.agregator.*did you mean 'aggregator'"):
         assess(labels, consensus={"agregator": "glad"}, **NAMED)
+    with pytest.raises(SettingsError, match="arguments for its tables and for no other key of"):
+        assess(labels, input={"order": True}, **NAMED)
 
 
 def test_a_misspelt_argument_names_the_one_that_is_meant() -> None:

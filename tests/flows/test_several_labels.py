@@ -169,7 +169,12 @@ def test_published_shares_are_noisy_counts_over_the_groups_tasks(made: Path) -> 
     assert "ticked every label that they saw hold" in page
     assert "Of each task at most 2 classes count" in page
     assert "left out" not in page  # how many were is internal
-    assert "left out" in (made / "report.html").read_text("utf-8")
+    # beyond the bound a class holds and does not count: the interval is not of the consensus's share
+    assert "says that the class class-0 counts for about" in " ".join(page.split())
+    assert "were labelled" not in page
+    report = (made / "report.html").read_text("utf-8")
+    assert "left out" in report
+    assert " answers by " in report
     assert read(made, "spend.json")["spent"] == {"epsilon": 1.0, "delta": 0.0}
 
 
@@ -282,6 +287,32 @@ def test_runs_of_sets_are_compared(made: Path, crowd: Path, tmp_path: Path) -> N
     changes = compare_runs(made, other)
     assert changes.n_common == 120
     assert compare_runs(made, made).changes == ()
+
+
+def test_the_trend_says_by_how_much_a_class_has_moved(crowd: Path, tmp_path: Path) -> None:
+    """Shares that need not add up to 1: half the sum of their gaps may be above all tasks."""
+    released = RELEASED.replace('publication = "2026-11"\n', "")
+    path = campaign(crowd, tmp_path, released)
+    before = run_pipeline(load_settings(path)).folder
+    labels = tmp_path / "labels.csv"
+    swapped = str.maketrans("01234", "43210")
+    header, *rows = labels.read_text("utf-8").splitlines()
+    cells = (row.rsplit(",", 1) for row in rows)
+    changed = [f"{who},{label.translate(swapped)}" for who, label in cells]
+    labels.write_text("\n".join([header, *changed]) + "\n", encoding="utf-8")
+    after = run_pipeline(load_settings(path)).folder
+    gaps = [
+        abs(now["proportion"] - then["proportion"])
+        for then, now in zip(
+            *(
+                read(folder, "public/release.json")["proportions"]["rows"]
+                for folder in (before, after)
+            ),
+            strict=True,
+        )
+    ]
+    assert max(gaps) < sum(gaps) / 2
+    assert read(after, "trend.json")["runs"][-1]["drift"] == {"all tasks": max(gaps)}
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from flows.aggregators import any_consensus_of
 from flows.run import Crowd, Run, start_of
 from flows.settings import FilterSettings, SettingsError
 from flows.stages.label_plan import FewAtHand
+from flows.stages.stage import counted
 from flows.tables import coded_texts, list_array
 from quality import (
     Alpha,
@@ -394,4 +395,6 @@ def stop_rule(n_workers: int | None, fraction: float | None, rate: float | None 
     """Name the rule that says how many workers a filter removes."""
     if rate is not None:
         return f"false removal rate {rate:g}"
-    return f"{n_workers} workers" if fraction is None else f"{fraction:.0%} of the workers"
+    if fraction is not None:
+        return f"{fraction:.0%} of the workers"
+    return counted(n_workers or 0, "worker")

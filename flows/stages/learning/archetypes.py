@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from flows.run import Crowd, Run
+from flows.stages.stage import counted
 from flows.tables import arrow_table
 from quality import CrowdLabels
 from quality.aggregation import confusion_under
@@ -61,11 +62,14 @@ def worker_rows(
 def _kinds_of_workers(
     run: Run, labels: CrowdLabels, posterior: Float[np.ndarray, "tasks classes"]
 ) -> dict[str, Any]:
-    """Return the archetypes of the workers with labels enough, each with its description."""
+    """Return the archetypes of the workers with labels enough, each with its description.
+
+    The table counts them from 1, as the report does.
+    """
     n_given = np.diff(labels.worker_start)
     judged = np.flatnonzero(n_given >= MIN_LABELS)
     if len(judged) < MIN_WORKERS:
-        many = f"{len(judged)} workers gave {MIN_LABELS} labels or more"
+        many = f"{counted(len(judged), 'worker')} gave {MIN_LABELS} labels or more"
         return {"why_not": f"{many}; {MIN_WORKERS} are asked for"}
     if labels.n_classes > MAX_CLASSES:
         return {"why_not": f"there are more than {MAX_CLASSES} classes"}
@@ -90,7 +94,7 @@ def _kinds_of_workers(
                 "share_of_all": float(whole[most]),
             }
         )
-    columns = {"worker": labels.workers[judged].astype(str), "archetype": cell, "right": right}
+    columns = {"worker": labels.workers[judged].astype(str), "archetype": cell + 1, "right": right}
     run.write_table("archetypes.parquet", arrow_table(columns))
     return {"why_not": None, "n": len(judged), **found, "cells": cells}
 
@@ -106,7 +110,7 @@ def _strata(
     if crowd.tasks is None or not crowd.tasks.feature_names:
         return {"why_not": "the tasks have no features"}
     if labels.n_tasks < MIN_TASKS:
-        return {"why_not": f"{labels.n_tasks} tasks are fewer than {MIN_TASKS}"}
+        return {"why_not": f"fewer than {MIN_TASKS} tasks have labels"}
     rows = crowd.label_features()
     spread = rows.std(axis=0)
     rows = (rows - rows.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
@@ -127,7 +131,7 @@ def _strata(
             }
         )
     run.write_table(
-        "strata.parquet", arrow_table({"task": labels.tasks.astype(str), "stratum": cell})
+        "strata.parquet", arrow_table({"task": labels.tasks.astype(str), "stratum": cell + 1})
     )
     return {"why_not": None, "n": labels.n_tasks, **found, "cells": cells}
 

@@ -8,6 +8,7 @@ by Dask, by kernel mean matching.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ from flows.sharding import FeatureFolder, FeaturePasses, Mapper, open_mapper, st
 from flows.spending import count_noise
 from flows.stages.ordered_classes import with_cumulative_shares
 from flows.stages.publication import why_no_release
+from flows.stages.stage import counted
 from flows.tables import arrow_table, numpy_array
 from learners import ClassRatio, learn_ratios, learn_streamed_ratios
 from privacy.accounting import level_text
@@ -49,8 +51,14 @@ def estimate_ratios(run: Run) -> str:
         try:
             found, sizes = learn(published)
         except ValueError as error:  # groups that do not separate the classes, or one without
-            return run.skip("class_ratios.json", str(error))  # two tasks: public facts, as they are
+            return run.skip("class_ratios.json", _in_words(error))  # two tasks: public facts
     return _write_ratios(run, crowd, published, found, sizes)
+
+
+def _in_words(error: ValueError) -> str:
+    """Return why nothing was learned: a learner's bags are labelled groups, its bandwidth no setting."""
+    words = re.sub(r"\bbag(s?)\b", r"labelled group\1", str(error))
+    return words.replace(", or give bandwidth", "")
 
 
 def ratios_verdict(found: dict[str, Any]) -> str:
@@ -109,7 +117,9 @@ def published_in(run: Run, crowd: Crowd) -> Published | str:
     """Return the run's published proportions and their noise, or why there are no class ratios."""
     unlabelled = np.setdiff1d(np.arange(crowd.group_names.size), crowd.label_group())
     privacy, why_not = run.settings.privacy, why_no_release(run.settings)
-    why_not = why_not or run.read_json("proportions.json").get("skipped") or why_no_features(crowd)
+    if why_not is None and "skipped" in run.read_json("proportions.json"):
+        why_not = "no proportions were published to estimate them from"
+    why_not = why_not or why_no_features(crowd)
     if why_not is None and run.settings.input.several is not None:
         why_not = "several classes may hold, and the ratios of classes that exclude each other are estimated"
     if why_not is None and not unlabelled.size:
@@ -289,7 +299,7 @@ def _write_ratios(
     how = "" if streamed is None else f", by {method}"
     how += ", from shares corrected by gold" if published.corrected else ""
     kept = "" if why is None else f"; internal: {why}"
-    return f"{len(found)} unlabelled groups, cross-validated L1 error {error:.3f}{how}{kept}"
+    return f"{counted(len(found), 'unlabelled group')}, cross-validated L1 error {error:.3f}{how}{kept}"
 
 
 def _band(found: ClassRatio) -> CumulativeShares:

@@ -66,7 +66,9 @@ def map_concepts(
     model = GraphLDA(sizes, random_state=run.settings.seed).fit(counts, y)
     spread = np.full((2, len(names)), np.nan)
     spread[0, own] = 1 - confidence
-    spread[1, own] = tasks.counts.max(axis=1) / tasks.n_labels
+    labelled = tasks.n_labels > 0  # models alone may have answered a task, beside people
+    most = tasks.counts.max(axis=1)[labelled]
+    spread[1, own[labelled]] = most / tasks.n_labels[labelled]
     vocabulary = counter.get_feature_names_out()
     run.write_json(
         "topics.json",

@@ -21,6 +21,7 @@ from flows.stages.learning.year_model import (
     validation_accuracies,
 )
 from flows.stages.publication import published, why_no_release
+from flows.stages.stage import counted
 from flows.stages.year_counts import unpaid_words
 from learners import (
     Bound,
@@ -142,8 +143,8 @@ def ask_holdout(run: Run) -> str:
     run.write_json("bounds.json", facts)
     before = _refuted_before(found["refuted_before"])
     return (
-        f"{answer.status}; {answer.budget_left} of {gate.budget} refutations left{before}; error on new "
-        f"tasks at most {best.value:.1%} ({best.name})"
+        f"{answer.status}; {answer.budget_left} of {counted(gate.budget, 'refutation')} left{before}; "
+        f"error on new tasks at most {best.value:.1%} ({best.name})"
     )
 
 
@@ -156,8 +157,8 @@ def model_verdict(found: dict[str, Any]) -> str:
     """Say what privacy cost the model, from `model.json`."""
     seen = found["validation"]
     return (
-        f"{seen['private']:.1%} on {seen['n']:,} validation tasks; {seen['non_private']:.1%} without "
-        f"privacy, {seen['majority_class']:.1%} for the commonest class"
+        f"{seen['private']:.1%} on {counted(seen['n'], 'validation task')}; {seen['non_private']:.1%} "
+        f"without privacy, {seen['majority_class']:.1%} for the commonest class"
         f"{published(found['publication'], stale=found['stale'])}"
     )
 
@@ -167,11 +168,11 @@ def gate_verdict(found: dict[str, Any]) -> str:
     if "pooled" in found:
         gap, threshold = found["pooled"]["gap"], found["threshold"]
         return (
-            f"{found['status']}, answer {found['value']:.1%} on {found['n']:,} fresh tasks; gap "
+            f"{found['status']}, answer {found['value']:.1%} on {counted(found['n'], 'fresh task')}; gap "
             f"{gap:+.3f} of at most {threshold:.3f}"
         )
     value = "no answer" if found["value"] is None else f"answer {found['value']:.1%}"
-    left = f"{found['budget_left']} of {found['budget']} refutations left"
+    left = f"{found['budget_left']} of {counted(found['budget'], 'refutation')} left"
     return f"{found['status']}, {value}; {left}{_refuted_before(found['refuted_before'])}"
 
 

@@ -24,6 +24,7 @@ from flows.aggregators import consensus_of, decided
 from flows.run import Crowd, Run
 from flows.settings import ConsensusSettings, Settings, why_features_stay_out
 from flows.stages.labels import Aggregated, Groups
+from flows.stages.stage import counted
 from flows.tables import arrow_table
 from quality import (
     Consensus,
@@ -171,14 +172,15 @@ def voices_sentence(found: dict[str, Any] | None) -> str:
         ["features"] * found["features"] + ["models' answers"] * bool(found["n_models"])
     )
     n_alone = found.get("n_alone", 0)
-    answered = f"; {n_alone:,} tasks without a person's label are answered by them" * bool(n_alone)
+    tasks, are = counted(n_alone, "task"), "is" if n_alone == 1 else "are"
+    answered = f"; {tasks} without a person's label {are} answered by them" * bool(n_alone)
     if not found["heard"]:
         return f"; {what} say nothing that the labels bear out{answered}"
     gold = found["gold"]
     without = "" if gold is None else f" ({gold['without']:.1%} right without them)"
     return (
-        f"; {what}, worth {found['worth']:.1f} labels a task, turned {found['n_turned']:,} "
-        f"tasks{without}{answered}"
+        f"; {what}, worth {found['worth']:.1f} labels a task, turned "
+        f"{counted(found['n_turned'], 'task')}{without}{answered}"
     )
 
 
@@ -226,8 +228,8 @@ def panel_sentence(found: dict[str, Any] | None) -> str:
     if found is None:
         return ""
     return (
-        f"; answers of {found['n_models']:,} models, read as {found['n_gold']:,} gold tasks teach, turned "
-        f"{found['n_turned']:,} tasks ({found['without']:.1%} right without that)"
+        f"; answers of {counted(found['n_models'], 'model')}, read as {found['n_gold']:,} gold tasks teach, "
+        f"turned {counted(found['n_turned'], 'task')} ({found['without']:.1%} right without that)"
     )
 
 

@@ -29,6 +29,7 @@ from flows.spending import (
     price_of,
     published_size,
 )
+from flows.stages.stage import counted
 from flows.stages.year_counts import unpaid_words
 from learners import (
     Bound,
@@ -79,7 +80,7 @@ def train_on_cohorts(run: Run, crowd: Crowd, privacy: PrivacySettings, model: Mo
                 raise
             return run.skip("model.json", unpaid_words(error))
         found = _train(ledger, cohorts, x, model)
-    published, newest = found.models[-1], cohorts[-1]
+    published, newest, over = found.models[-1], cohorts[-1], counted(len(cohorts), "cohort")
     prices = dearest(rows.year for rows in cohorts)
     scored = _counts(found.scores, found.n_scored, [rows.year.score for rows in cohorts])
     y, use = _classes_and_uses(cohorts)
@@ -99,7 +100,7 @@ def train_on_cohorts(run: Run, crowd: Crowd, privacy: PrivacySettings, model: Mo
             "features": [] if crowd.tasks is None else list(crowd.tasks.feature_names),
             "coef": published.coef.tolist(),
             "norm_bound": model.norm_bound,
-            "method": f"{DESCENT if descends else OBJECTIVE}, averaged over {len(cohorts)} cohorts",
+            "method": f"{DESCENT if descends else OBJECTIVE}, averaged over {over}",
             "candidates": [],
             "epsilon_train": trained,
             "epsilon_select": selected,
@@ -121,7 +122,7 @@ def train_on_cohorts(run: Run, crowd: Crowd, privacy: PrivacySettings, model: Mo
     )
     fresh = sum(one.fresh for one in found.training)
     return (
-        f"{len(cohorts)} cohorts, {fresh} newly trained on, at epsilon "
+        f"{over}, {fresh} newly trained on, at epsilon "
         f"{price_text(exact(str(training.epsilon)))} per {newest.unit}; "
         f"right on {seen['private']:.1%} of the validation tasks "
         f"({seen['non_private']:.1%} without privacy, {seen['majority_class']:.1%} by the commonest "
@@ -165,8 +166,8 @@ def ask_fresh_holdout(
         },
     )
     return (
-        f"{verdict.status}; {len(cohorts)} cohorts of {held.size:,} fresh tasks pooled, gap "
-        f"{verdict.gap:+.3f} of at most {verdict.threshold:.3f}; error on new tasks at most "
+        f"{verdict.status}; {counted(len(cohorts), 'cohort')} of {counted(held.size, 'fresh task')} pooled, "
+        f"gap {verdict.gap:+.3f} of at most {verdict.threshold:.3f}; error on new tasks at most "
         f"{best.value:.1%} ({best.name})"
     )
 

@@ -749,3 +749,31 @@ def test_several_answers_in_a_form_are_refused(tmp_path: Path) -> None:
     told = r"row 1, column Answer\.taskAnswers: must hold one JSON object"
     with pytest.raises(TableError, match=told):
         import_labels(path, "mturk")
+
+
+def test_choices_whose_likelihoods_the_harness_wrote_as_text_are_read(tmp_path: Path) -> None:
+    """As `sanitize_list` of lm-evaluation-harness leaves a file of `--log_samples`."""
+    path = tmp_path / "a-model" / "samples.jsonl"
+    path.parent.mkdir()
+    given = (
+        [["-25.625", "False"], ["-23.5", "True"], ["-65.0", "False"]],
+        [["-1.5", "False"], ["-inf", "False"], ["-9", "False"]],
+        [["nan", "False"], ["-1.0", "False"], ["-2.0", "False"]],
+    )
+    records = (
+        {"doc_id": row, "filtered_resps": one, "filter": "none"} for row, one in enumerate(given)
+    )
+    path.write_text("\n".join(map(json.dumps, records)))
+    found = import_labels(path, "lm-eval")
+    assert rows_of(found) == [("a-model", "0", "1", None), ("a-model", "1", "0", None)]
+    assert found.dropped == {SEVERAL: 1}
+
+
+@pytest.mark.parametrize("form", ["table", "jsonl"])
+def test_blanks_around_a_question_make_no_other_one(tmp_path: Path, form: str) -> None:
+    rows = [("ann", "t1", "good", "tone "), ("ben", "t1", "bad", "tone")]
+    records = [dict(zip(("worker", "task", "label", "asked"), row, strict=True)) for row in rows]
+    path = tmp_path / "answers.jsonl"
+    path.write_text("\n".join(map(json.dumps, records)))
+    found = import_labels(path, form, columns=parse_map("question=asked", form))
+    assert (found.question, found.label) == ("tone", ("good", "bad"))

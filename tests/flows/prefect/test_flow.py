@@ -576,7 +576,13 @@ def test_a_dead_api_is_not_reachable() -> None:
     assert not is_healthy("http://127.0.0.1:9/api")
 
 
-def test_prefect_is_not_imported_to_learn_that_nothing_configures_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("written", [None, b"NAME=M\xfcller\n"], ids=["none", "latin-1"])
+def test_prefect_is_not_imported_to_learn_that_nothing_configures_it(
+    tmp_path: Path, written: bytes | None
+) -> None:
+    """A file that is there for something else may be in any encoding."""
+    if written is not None:
+        (tmp_path / ".env").write_bytes(written)
     asks = (
         "import sys; from flows.prefect.server import api_reachable; "
         "print(api_reachable(), 'prefect' in sys.modules)"

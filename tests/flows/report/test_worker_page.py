@@ -68,14 +68,17 @@ def test_labels_without_a_confidence_have_the_models_posterior(
 def test_the_facts_are_counts_of_her_labels(folder: Path) -> None:
     """Oracle: her rows of the table, one by one."""
     facts, crowd = worker_facts(folder, "w00"), load_crowd(folder)
-    labels, quality = crowd.labels, label_quality(folder, crowd)
+    labels, table = crowd.labels, pq.read_table(folder / "consensus.parquet")
+    consensus = dict(zip(*(table[name].to_pylist() for name in ("task", "label")), strict=True))
+    classes = labels.classes.tolist()
     rows = np.flatnonzero(labels.workers[labels.worker] == "w00")
     truth, counts = crowd.gold_code(), np.zeros((3, 3), dtype=int)
     on_gold, disputed = np.zeros((3, 3), dtype=int), 0
     for row in rows:
         task, given = labels.task[row], labels.label[row]
-        counts[quality[task].argmax(), given] += 1
-        disputed += quality[task].argmax() != given
+        agreed = classes.index(consensus[labels.tasks[task]])
+        counts[agreed, given] += 1
+        disputed += agreed != given
         if truth[task] >= 0:
             on_gold[truth[task], given] += 1
     assert facts["confusion_by_consensus"] == counts.tolist()
@@ -85,6 +88,23 @@ def test_the_facts_are_counts_of_her_labels(folder: Path) -> None:
     assert scores == sorted(scores)
     assert len(scores) == min(disputed, 40)
     assert facts["worker"]["n_labels"] == len(rows)
+
+
+def test_a_label_less_sure_than_another_is_still_the_consensus(
+    folder: Path, tmp_path: Path
+) -> None:
+    """Confidence by gold may fall below that of another class, and by distance no label need be likeliest."""
+    run = shutil.copytree(folder, tmp_path / "run")
+    table = pq.read_table(run / "consensus.parquet")
+    place = table.schema.get_field_index("confidence")
+    column = pa.array([0.1] * len(table), table.schema.field("confidence").type)
+    pq.write_table(table.set_column(place, "confidence", column), run / "consensus.parquet")
+    consensus = dict(zip(*(table[name].to_pylist() for name in ("task", "label")), strict=True))
+    facts, sure = worker_facts(run, "w00"), worker_facts(folder, "w00")
+    assert facts["disputed"]
+    assert all(row["consensus"] == consensus[row["task"]] for row in facts["disputed"])
+    assert facts["n_disputed"] == sure["n_disputed"]
+    assert facts["confusion_by_consensus"] == sure["confusion_by_consensus"]
 
 
 def test_earlier_runs_of_the_campaign_stand_beside_it(folder: Path, tmp_path: Path) -> None:

@@ -353,6 +353,16 @@ def test_a_run_with_nothing_whole_or_refused_for_its_settings_leaves_no_folder(
     assert list(settings.runs.iterdir()) == []
 
 
+def test_a_run_that_dies_before_it_has_its_name_is_not_called_complete(tmp_path: Path) -> None:
+    """Its manifest says so already; the folder's name is what tells, here and to other runs."""
+    settings = bare(tmp_path)
+    folder = run_pipeline(settings).folder
+    folder.rename(folder.with_name(f"{PARTIAL}{folder.name}"))
+    assert left_by(settings) == [(folder.name, "died")]
+    assert run_pipeline(settings, step=only_after("write_report"), resume=True).folder == folder
+    assert left_by(settings) == [(folder.name, "complete")]
+
+
 def test_no_error_takes_from_a_resumed_run_what_was_whole(tmp_path: Path) -> None:
     settings = bare(tmp_path)
     with pytest.raises(KeyboardInterrupt):

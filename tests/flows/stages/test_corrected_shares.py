@@ -205,3 +205,13 @@ def test_the_tails_of_the_noise_are_those_of_its_exact_law(n_classes: int, epsil
         (found,) = half_width(level, np.zeros(1), [(np.array([law.variance]), law.kurtosis)])
         exact = law.half_width(level)
         assert abs(found - exact) <= max(1.0, 0.02 * exact)
+
+
+def test_a_group_called_all_groups_is_not_taken_for_all_of_them(tmp_path: Path) -> None:
+    settings = gold_for_all(campaign(tmp_path, epsilon=9.0))
+    (tasks,) = settings.input.tasks
+    tasks.write_text(tasks.read_text().replace(",g0,", f",{ALL_GROUPS},"))
+    found = rows(published(settings)[0])
+    names = [f"{ALL_GROUPS} together", ALL_GROUPS, *(f"g{j}" for j in range(1, 6))]
+    assert [row["group"] for row in found[::3]] == names
+    assert [row["n"] for row in found[::3]] == [360, *[60] * 6]

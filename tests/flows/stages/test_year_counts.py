@@ -250,3 +250,38 @@ def test_a_year_of_counts_alone_spends_all_on_them(tmp_path: Path) -> None:
     run = run_pipeline(settings)
     assert json.loads((run.folder / "proportions.json").read_text())["epsilon"] == 20.0
     assert read_statements(settings.state)[0]["spent"]["epsilon"] == 20.0
+
+
+def test_where_counts_are_not_covered_the_pages_still_state_account_and_budget(
+    tmp_path: Path,
+) -> None:
+    """The first run spends 9.5 of 40. The second skips counts at 31, and pays 7.5 for a model."""
+    run_pipeline(load_settings(campaign(tmp_path, "2026-11", 'unpaid = "skip"')))
+    path = campaign(tmp_path, "2026-12", 'unpaid = "skip"')
+    path.write_text(
+        path.read_text().replace("proportions_epsilon = 2.0", "proportions_epsilon = 31.0")
+    )
+    result = run_pipeline(load_settings(path))
+    assert "does not cover the epsilon 31" in result.run.read_json("proportions.json")["skipped"]
+    why_not = result.run.read_json("class_ratios.json")["skipped"]  # which cost nothing themselves
+    assert why_not == "no proportions were published to estimate them from"
+    spend = result.run.read_json("spend.json")
+    assert (spend["spent"]["epsilon"], spend["left"]["epsilon"]) == (17.0, 23.0)
+    assert result.verdicts["privacy"].startswith("epsilon 17 of 40 spent")
+    report = result.report.read_text("utf-8")
+    assert "there is no privacy budget" not in report
+    released = json.loads((result.folder / "public" / "release.json").read_text("utf-8"))
+    assert released["model"] is not None
+    assert (released["publication"], released["budget"]["epsilon"]) == ("2026-12", 40.0)
+    public = (result.folder / "public.html").read_text("utf-8")
+    assert "This is publication 2026-12. Everything this campaign ever publishes" in public
+
+
+def test_a_run_that_releases_nothing_states_no_budget_in_public(tmp_path: Path) -> None:
+    path = campaign(tmp_path, "2026-11", 'unpaid = "skip"')
+    text = path.read_text().replace("epsilon = 40.0", "epsilon = 1.0", 1)
+    path.write_text(text)
+    result = run_pipeline(load_settings(path))
+    released = json.loads((result.folder / "public" / "release.json").read_text("utf-8"))
+    assert (released["publication"], released["budget"]) == (None, None)
+    assert result.run.read_json("spend.json")["spent"]["epsilon"] == 0.0

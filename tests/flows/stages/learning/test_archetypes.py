@@ -69,11 +69,15 @@ def test_workers_of_a_kind_and_strata_of_tasks_are_found(tmp_path: Path) -> None
         pq.read_table(folder / "archetypes.parquet").to_pandas().set_index("worker")["archetype"]
     )
     assert table[[f"w{at:02d}" for at in range(8)]].nunique() == 1
+    sizes = {kind: cell["n"] for kind, cell in enumerate(workers["cells"], 1)}
+    assert table.value_counts().to_dict() == sizes  # called as in the report
     assert tasks["n_clusters"] == 2
     stratum = pq.read_table(folder / "strata.parquet").to_pandas().sort_values("task")["stratum"]
-    assert (
-        max(np.mean(stratum == np.arange(800) % 2), np.mean(stratum != np.arange(800) % 2)) > 0.99
-    )
+    assert stratum.value_counts().to_dict() == {
+        kind: cell["n"] for kind, cell in enumerate(tasks["cells"], 1)
+    }
+    right = np.mean(stratum - 1 == np.arange(800) % 2)
+    assert max(right, 1 - right) > 0.99
     page = (folder / "report.html").read_text("utf-8")
     assert "Kinds of workers, by what they answer" in page
     assert "800 tasks, by their features, fall into 2 cells" in page

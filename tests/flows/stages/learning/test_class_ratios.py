@@ -119,3 +119,16 @@ def test_rows_of_groups_are_those_that_a_look_at_each_group_finds() -> None:
     found = _rows_by_group(rows, group, codes)
     for one, code in zip(found, codes, strict=True):
         np.testing.assert_array_equal(one, rows[group == code])
+
+
+def test_too_few_groups_are_told_in_words_of_the_settings(tmp_path: Path) -> None:
+    """A learner calls groups bags, and takes a bandwidth, which no settings have."""
+    path = campaign(tmp_path, "consensus label")
+    tasks = tmp_path / "tasks.csv"
+    for kept in (3, 2):
+        text = re.sub(rf",g[{kept}-5],", ",g0,", tasks.read_text())
+        tasks.write_text(text)
+        found = run_pipeline(load_settings(path)).run.read_json("class_ratios.json")["skipped"]
+        assert found.startswith("labelled groups must be at least")
+        assert f"got {kept} labelled groups of 3 classes" in found
+        assert not re.search("bag|bandwidth", found)

@@ -154,3 +154,18 @@ def test_a_column_that_is_not_there_is_named_with_those_that_are(tmp_path: Path)
     path = campaign(tmp_path, TOPICS.replace("about", "story"))
     with pytest.raises(TableError, match=r"no column 'story', which topics.text names; .* about"):
         run_pipeline(load_settings(path))
+
+
+def test_tasks_that_models_alone_answered_have_no_agreement(tmp_path: Path) -> None:
+    """Warnings are errors here: the share of labels of a task without a person's label is none."""
+    path = campaign(tmp_path)
+    labels = tmp_path / "labels.csv"
+    header, *rows = labels.read_text("utf-8").splitlines()
+    people = [f"{row},person" for row in rows if ",t000," not in row]
+    models = [f"gpt,t{task:03d},{('cat', 'dog')[task % 2]},model" for task in range(120)]
+    labels.write_text("\n".join([f"{header},kind", *people, *models]) + "\n", "utf-8")
+    folder = run_pipeline(load_settings(path)).folder
+    table = pq.read_table(folder / "consensus.parquet").to_pandas().set_index("task")
+    assert table.loc["t000", "n_labels"] == 0
+    topics = json.loads((folder / "topics.json").read_text("utf-8"))
+    assert all(0 < one["agreement"] <= 1 for one in topics["concepts"] if one["tasks"])
