@@ -98,14 +98,14 @@ def test_the_steps_of_all_classes_are_one_work(rng: np.random.Generator, what: s
 
 
 def test_the_choice_among_candidates_tells_of_every_fit(rng: np.random.Generator) -> None:
-    """Seven candidates on two folds, then those with a weight on all labels; watching changes nothing."""
+    """Seven candidates on two folds of three deals, then on all labels; watching changes nothing."""
     labels, told = crowd_of(rng, 2), list[tuple[str, int, int]]()
     alone = auto(labels, n_folds=2)
     watched = auto(labels, n_folds=2, progress=lambda *step: told.append(step))
     names = list(CANDIDATES)
-    assert told[:14] == [(f"candidates: {names[at % 7]}", at, 21) for at in range(14)]
+    assert told[:42] == [(f"candidates: {names[at % 7]}", at, 49) for at in range(42)]
     weighing = [score.name for score in alone.scores if score.weight]
-    assert [what for what, _, _ in told[14:]] == [f"candidates: {name}" for name in weighing]
+    assert [what for what, _, _ in told[42:]] == [f"candidates: {name}" for name in weighing]
     assert alone.posterior.tobytes() == watched.posterior.tobytes()
     assert repr(alone.scores) == repr(watched.scores)
 
