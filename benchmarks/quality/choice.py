@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -18,7 +19,13 @@ from benchmarks.quality.thinned import LARGE as WHOLE_ALONE
 from benchmarks.quality.thinned import MIN_GOLD, thinned
 from quality import CrowdLabels, auto, ebcc, glad, mmsr
 from quality.choice.automatic import CANDIDATES, ENOUGH, Candidate
-from quality.choice.held_out_labels import folds, held_folds, likeliest, read_held_out
+from quality.choice.held_out_labels import (
+    fold_sizes,
+    held_folds,
+    in_fold,
+    likeliest,
+    read_held_out,
+)
 
 N_FOLDS = 10
 SECONDS = 20  # of CPU, of a fit of crowd-kit's on the largest sets
@@ -158,14 +165,9 @@ def predicted(
     """By reading and candidate, the log-probability of each task's held-out labels."""
     nothing = np.zeros(labels.n_tasks)
     found = {reading: dict.fromkeys(candidates, nothing) for reading in READINGS}
-
-    def sizes_of(deal: int) -> np.ndarray:
-        fold = folds(labels, N_FOLDS, deal)
-        return np.bincount(fold[fold >= 0], minlength=N_FOLDS)
-
-    for number in held_folds(sizes_of, ENOUGH)[0]:
-        deal, fold = divmod(number, N_FOLDS)
-        out = folds(labels, N_FOLDS, deal) == fold
+    tasks = labels.task_start, 0, N_FOLDS
+    for number in held_folds(partial(fold_sizes, *tasks), ENOUGH)[0]:
+        out = in_fold(*tasks, number)
         rest, task = labels.keep_labels(~out), labels.task[out]
         for name, fit in candidates.items():
             posterior = fit(rest).posterior

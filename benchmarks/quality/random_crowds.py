@@ -274,7 +274,9 @@ def measure(seed: int) -> Found:
     commonest = 100 * np.bincount(truth).max() / len(truth)
     knows = shares["majority_vote"] >= commonest + KNOWS
     alike_too = kind.others == "wrong alike"
-    turned = tuple(turned_by_order(labels, groups.group, enough) for enough in (1, ENOUGH))
+    turned = tuple(
+        turned_by_order(labels, groups.group, enough) for enough in (labels.n_labels, ENOUGH)
+    )
     has_group = len(groups.sizes) > 0
     return Found(shares, bool(knows), has_group, alike_too, errors, of_first, turned)
 
@@ -286,7 +288,6 @@ def turned_by_order(labels: CrowdLabels, groups: np.ndarray, enough: int) -> flo
     """
     order = np.random.default_rng(labels.n_labels).permutation(labels.n_tasks)
     other = encode(labels.worker, order[labels.task], labels.label, classes=range(labels.n_classes))
-    enough = max(enough, labels.n_labels)
     one, two = (auto(table, groups=groups, enough=enough).label for table in (labels, other))
     return float(np.mean(one != two[order]))
 

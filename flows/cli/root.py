@@ -27,6 +27,7 @@ import typer.core
 
 from flows.choices import Duplicates
 from flows.cli.kernels import notice
+from flows.stages import counted
 from flows.terminal import printable
 
 if TYPE_CHECKING:
@@ -184,15 +185,6 @@ def listed(names: Sequence[str], most: int) -> str:
     """
     more = len(names) - most
     return ", ".join(map(repr, names[:most])) + f" and {more:,} more" * (more > 0)
-
-
-def counted(number: int, what: str) -> str:
-    """Return a count with its noun.
-
-    >>> counted(1, "task"), counted(1_000, "task")
-    ('1 task', '1,000 tasks')
-    """
-    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def print_reading(clauses: Iterable[str]) -> None:

@@ -80,9 +80,9 @@ class Run:
         text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
         write_whole(self.folder / name, lambda path: path.write_text(text, encoding="utf-8"))
 
-    def skip(self, output: str, reason: str) -> str:
-        """Write why a stage is skipped in place of its JSON output; return the stage's line."""
-        self.write_json(output, {"skipped": reason})
+    def skip(self, output: str, reason: str, **terms: Any) -> str:
+        """Write why a stage is skipped in place of its JSON output, and `terms`; return the stage's line."""
+        self.write_json(output, {"skipped": reason, **terms})
         return f"skipped: {reason}"
 
     def read_table(self, name: str, columns: Sequence[str] | None = None) -> pa.Table:

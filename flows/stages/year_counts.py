@@ -105,13 +105,9 @@ def skip_counts(
     """Write why the counts are skipped, with the terms that the pages state of what else is released."""
     why_not = unpaid_words(error)
     run.skip("corrected_shares.json", why_not)
-    terms = {
-        "publication": publication,
-        "unit": str(privacy.unit),
-        "budget": {"epsilon": privacy.epsilon, "delta": privacy.delta},
-    }
-    run.write_json("proportions.json", {"skipped": why_not} | terms)
-    return f"skipped: {why_not}"
+    budget = {"epsilon": privacy.epsilon, "delta": privacy.delta}
+    terms = {"publication": publication, "unit": str(privacy.unit), "budget": budget}
+    return run.skip("proportions.json", why_not, **terms)
 
 
 def unpaid_words(error: BudgetError) -> str:

@@ -11,6 +11,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from types import MappingProxyType
 from typing import Generic, TypeVar
@@ -37,8 +38,9 @@ from quality.aggregation import (
 from quality.argument_types import check_arguments
 from quality.choice.held_out_labels import (
     check_folds,
-    folds,
+    fold_sizes,
     held_folds,
+    in_fold,
     log_by_workers,
     log_of_classes,
     predict_held_out,
@@ -221,12 +223,12 @@ def auto(
 
     Notes
     -----
-    **Guarantees.** Every label of a task with two or more is held out if these are at most `enough`: once,
-    twice from half of it on down, and three times from a third.
-    Candidates that predict alike weigh alike where workers are known. A candidate that is clearly behind
-    weighs nothing: a weight below a millionth is 0, and so is that of a candidate ten standard errors and
-    .005 nats a label behind after a first look. First looks changed no weight by a hundredth on the large
-    crowds tried (``python -m benchmarks.quality.first_looks``). Without tasks of two labels the first
+    **Guarantees.** Every label of a task with two or more is held out if these labels are at most `enough`;
+    twice if they are at most half of it, and three times if at most a third. Candidates that predict alike
+    weigh alike where workers are known. A candidate that is clearly behind weighs nothing: a weight below a
+    millionth is 0, and so is that of a candidate ten standard errors and .005 nats a label behind after a
+    first look. First looks changed no weight by a hundredth on the large crowds tried
+    (``python -m benchmarks.quality.first_looks``). Without tasks of two labels the first
     candidate is taken. The result is the same on every run if the candidates' are.
 
     **Limits.** A candidate that predicts labels best need not know the truth best. The prediction knows
@@ -325,12 +327,8 @@ def hold_out(
     candidate. ``predict(out, fitted)`` returns the log-probability of each label that is `out`, and the
     probability that each label is right.
     """
-
-    def sizes_of(deal: int) -> np.ndarray:
-        fold = folds(labels, n_folds, deal)
-        return np.bincount(fold[fold >= 0], minlength=n_folds)
-
-    held, n_held_out = held_folds(sizes_of, enough)
+    tasks = labels.task_start, 0, n_folds
+    held, n_held_out = held_folds(partial(fold_sizes, *tasks), enough)
     fits = tuple(candidates.values())
     large = len(held) == 1 and n_held_out >= enough
     first = [fit.at_first if large and isinstance(fit, InPasses) else fit for fit in fits]
@@ -353,8 +351,7 @@ def hold_out(
         return of_tasks(out, found), of_tasks(out, log_by_workers(labels, out, right))
 
     for number in held:
-        deal, fold = divmod(number, n_folds)
-        out = folds(labels, n_folds, deal) == fold
+        out = in_fold(*tasks, number)
         rest = labels.keep_labels(~out)
         shares = log_of_classes(np.bincount(rest.label, minlength=labels.n_classes))
         by_class += of_tasks(out, shares[labels.label[out]])

@@ -18,13 +18,14 @@ from quality.labels import CrowdLabels, NamedPosterior
 from quality.parallel import kernel
 
 __all__ = [
-    "Predictors", "add_known", "check_folds", "crowd_share", "dealt", "errors_of", "folds", "habits_of",
-    "held_folds", "knowing", "likeliest", "log_by_workers", "log_of_classes", "log_right", "most_shared",
-    "predict_held_out", "predictors_of", "read_held_out", "right_of", "right_shares",
+    "Predictors", "add_known", "check_folds", "crowd_share", "dealt", "errors_of", "fold_sizes", "folds",
+    "habits_of", "held_folds", "in_fold", "knowing", "likeliest", "log_by_workers", "log_of_classes",
+    "log_right", "most_shared", "predict_held_out", "predictors_of", "read_held_out", "right_of",
+    "right_shares",
 ]  # fmt: skip
 
 MAX_FOLDS = 32_767  # a label's fold is a number of 16 bits
-MAX_DEALS = 3  # of a small table: a fourth changes no choice
+MAX_DEALS = 3  # of a small table
 PSEUDO_LABELS = 2.0  # of the crowd's share of right ones, beside each worker's own
 SHRUNK_BY = 5.0  # labels of the crowd's, in a worker's habit, her knowledge, and common errors
 MOST = 0.99  # of a worker's labels that she may be held to know: anybody slips
@@ -93,27 +94,46 @@ def check_folds(n_folds: int) -> None:
         raise ValueError(f"n_folds must be at most {MAX_FOLDS:,}, got n_folds={n_folds}")
 
 
-def folds(labels: CrowdLabels, n_folds: int, deal: int = 0) -> Int16[np.ndarray, " labels"]:
+def folds(labels: CrowdLabels, n_folds: int) -> Int16[np.ndarray, " labels"]:
     """Return the fold of each label; -1 for the label of a task that has no other.
 
     The labels of a task go round the folds, beginning with a fold that depends on the task. So a worker's
-    labels are spread over all folds, and each fold has one label in `n_folds`, however few a task has. Other
-    deals begin with other folds, so that other labels are held out together.
+    labels are spread over all folds, and each fold has one label in `n_folds`, however few a task has.
     """
     check_folds(n_folds)
-    return dealt(labels.task_start, 0, n_folds, deal)
+    return dealt(labels.task_start, 0, n_folds, 0)
 
 
 def dealt(
     task_start: Int64[np.ndarray, " starts"], first_task: int, n_folds: int, deal: int
 ) -> Int16[np.ndarray, " labels"]:
-    """Return the fold of each label of consecutive tasks, the first of which has the code `first_task`."""
+    """Return the fold of each label of consecutive tasks, the first of which has the code `first_task`.
+
+    So many tasks in a row as there are folds begin with as many folds, and a deal shifts those of the next
+    such tasks. So every deal holds out other labels together.
+    """
     n_labels = np.diff(task_start)
     place = np.arange(task_start[-1]) - np.repeat(task_start[:-1], n_labels)
     task = np.repeat(np.arange(first_task, first_task + len(n_labels)), n_labels)
     has_other = np.repeat(n_labels > 1, n_labels)
     begins = task + deal * (task // n_folds)
     return np.where(has_other, (place + begins) % n_folds, -1).astype(np.int16)
+
+
+def fold_sizes(
+    task_start: Int64[np.ndarray, " starts"], first_task: int, n_folds: int, deal: int
+) -> Int64[np.ndarray, " folds"]:
+    """Return the number of labels in each fold of a deal, of the tasks that `dealt` deals."""
+    fold = dealt(task_start, first_task, n_folds, deal)
+    return np.bincount(fold[fold >= 0], minlength=n_folds)
+
+
+def in_fold(
+    task_start: Int64[np.ndarray, " starts"], first_task: int, n_folds: int, number: int
+) -> Bool[np.ndarray, " labels"]:
+    """Return which labels the fold of a number has, as `held_folds` numbers the folds of all deals."""
+    deal, fold = divmod(number, n_folds)
+    return np.asarray(dealt(task_start, first_task, n_folds, deal) == fold)
 
 
 def predict_held_out(

@@ -49,10 +49,11 @@ from quality.choice.held_out_labels import (
     Predictors,
     add_known,
     crowd_share,
-    dealt,
     errors_of,
+    fold_sizes,
     habits_of,
     held_folds,
+    in_fold,
     knowing,
     likeliest,
     log_of_classes,
@@ -364,15 +365,12 @@ def _given_by_workers(shard: LabelShard, _: None) -> Sums:
 
 def _fold_sizes(shard: LabelShard, asked: tuple[int, int]) -> Sums:
     """Return the number of a shard's labels that each fold of a deal has."""
-    n_folds, deal = asked
-    fold = dealt(shard.task_start, shard.first_task, n_folds, deal)
-    return (np.bincount(fold[fold >= 0], minlength=n_folds),)
+    return (fold_sizes(shard.task_start, shard.first_task, *asked),)
 
 
 def _held_out(shard: LabelShard, number: int, n_folds: int) -> Bool[np.ndarray, " labels"]:
     """Return which labels of a shard the fold of a number has."""
-    deal, fold = divmod(number, n_folds)
-    return np.asarray(dealt(shard.task_start, shard.first_task, n_folds, deal) == fold)
+    return in_fold(shard.task_start, shard.first_task, n_folds, number)
 
 
 def _without_fold(shard: LabelShard, fold: int, n_folds: int) -> LabelShard:

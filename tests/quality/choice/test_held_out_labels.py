@@ -8,7 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quality import CrowdLabels, encode, majority_vote, regular_assignment
-from quality.choice.held_out_labels import folds, held_folds, predict_held_out
+from quality.choice.held_out_labels import (
+    dealt,
+    fold_sizes,
+    folds,
+    held_folds,
+    predict_held_out,
+)
 from tests.quality.choice.hard_crowds import hardly_knowing, mostly_alone, taking_each_for_the_next
 from tests.quality.labels.strategies import crowds
 
@@ -20,7 +26,7 @@ QUICK = settings(max_examples=40, deadline=None, derandomize=True)
 def test_every_label_of_a_task_with_two_or_more_is_held_out_once_a_deal(
     labels: CrowdLabels, deal: int
 ) -> None:
-    fold = folds(labels, 4, deal)
+    fold = dealt(labels.task_start, 0, 4, deal)
     n_labels = np.diff(labels.task_start)
     assert np.array_equal(fold >= 0, n_labels[labels.task] > 1)
     for number in range(4):
@@ -57,12 +63,12 @@ def test_another_deal_holds_out_other_labels_together(rng: np.random.Generator) 
     """Two tasks whose first labels are in one fold of a deal seldom are in the next one's."""
     assignment = regular_assignment(n_tasks=400, n_workers=30, labels_per_task=4, rng=rng)
     labels = encode(assignment.worker, assignment.task, rng.integers(2, size=1600))
-    first = [folds(labels, 10, deal)[::4] for deal in range(3)]
+    first = [dealt(labels.task_start, 0, 10, deal)[::4] for deal in range(3)]
     together = [one[:, np.newaxis] == one for one in first]
     for one, other in ((0, 1), (0, 2), (1, 2)):
         assert np.mean(together[one][together[other]]) < 0.25
     for deal in range(3):
-        assert np.bincount(folds(labels, 10, deal)).tolist() == [160] * 10
+        assert fold_sizes(labels.task_start, 0, 10, deal).tolist() == [160] * 10
 
 
 def test_a_fold_has_a_tenth_of_the_labels_where_tasks_have_two(rng: np.random.Generator) -> None:
