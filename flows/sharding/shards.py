@@ -307,7 +307,7 @@ def refuse_hollow_shards(shards: ShardFolder, name: str) -> None:
             return
     raise TableError(
         f"{name}: no two workers differ on any task, so nothing tells good workers from bad; "
-        "have tasks labelled by several workers, or use the labels as they are"
+        "have some tasks labelled by several workers, or use the labels as they are"
     )
 
 

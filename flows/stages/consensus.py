@@ -29,6 +29,7 @@ from flows.stages.learning import (
     find_error_features,
     find_psychometrics,
     find_structure,
+    heard_beside,
     join_voices,
     map_concepts,
     models_beside,
@@ -199,7 +200,10 @@ def _confidence(found: dict[str, Any]) -> str:
     if found["models_alone"]:
         return f"no confidence to be had: {MODELS_ALONE}"
     calibrated = found["confidence"]
-    by = f"by {calibrated['n_gold']:,} gold tasks" if calibrated["n_gold"] else "by labels alone"
+    beside = heard_beside(found.get("features"))
+    by = f"by labels and {beside}" if beside else "by labels alone"
+    if calibrated["n_gold"]:
+        by = f"by {calibrated['n_gold']:,} gold tasks"
     if n_used := found.get("gold_used"):
         by = f"by labels, and 1 for {gold_tasks(n_used)}"
     if found.get("by_chance"):

@@ -286,8 +286,8 @@ def _refuse_hollow_sets(answers: MultiLabels, file: str) -> None:
         )
     if not conflict_tasks(yes_no_labels(answers)).any():
         raise TableError(
-            f"{file}: no two workers differ on any task, so nothing tells good workers from bad; have tasks "
-            "answered by several workers, or use the answers as they are"
+            f"{file}: no two workers differ on any task, so nothing tells good workers from bad; have some "
+            "tasks answered by several workers, or use the answers as they are"
         )
 
 

@@ -267,7 +267,7 @@ def refuse_hollow(labels: CrowdLabels, file: str) -> None:
     if not conflict_tasks(labels).any():
         raise TableError(
             f"{file}: no two workers differ on any task, so nothing tells good workers from bad; have "
-            "tasks labelled by several workers, or use the labels as they are"
+            "some tasks labelled by several workers, or use the labels as they are"
         )
 
 

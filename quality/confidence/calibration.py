@@ -205,6 +205,7 @@ def calibrate(
     *,
     gold: Int[np.ndarray, " tasks"] | None = None,
     groups: Int[np.ndarray, " workers"] | None = None,
+    voice_votes: Float[np.ndarray, "tasks classes"] | None = None,
     prior: RightnessPrior = PRIOR,
     in_levels: bool = True,
 ) -> CalibratedConfidence:
@@ -227,6 +228,8 @@ def calibrate(
         The class code of each task whose truth is known, -1 elsewhere.
     groups
         As for :func:`~quality.dawid_skene`: a group has one vote a task.
+    voice_votes
+        As for :func:`task_support`.
     prior
         Coefficients before gold.
     in_levels
@@ -235,7 +238,7 @@ def calibrate(
     Raises
     ------
     ValueError
-        If `posterior` is not one distribution over the classes per task, or gold or groups not one code each.
+        If gold is not one code per task, or for what :func:`task_support` refuses.
 
     Notes
     -----
@@ -282,7 +285,7 @@ def calibrate(
     >>> round(float(np.mean(found.label == truth)), 3)
     0.721
     """
-    support = task_support(labels, posterior, groups=groups)
+    support = task_support(labels, posterior, groups=groups, voice_votes=voice_votes)
     return calibrate_support(support, gold, prior=prior, in_levels=in_levels)
 
 

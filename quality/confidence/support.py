@@ -6,11 +6,12 @@
 Support(2 tasks, errors shared by 0.26, votes alike by 0.38)
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int, Int16, Int64
+from scipy.special import expit
 
 from quality.aggregation import Posterior, decide
 from quality.agreement import (
@@ -63,7 +64,7 @@ class Support:
     votes
         Logarithm of the votes for the label over the votes against, half a vote added to each.
     n_votes
-        Votes that the task has: workers on their own, and groups.
+        Votes that the task has: workers on their own, and groups; and those of a voice.
     n_classes
         Classes of the table.
     shared
@@ -118,6 +119,7 @@ def task_support(
     posterior: Float[np.ndarray, "tasks classes"] | NamedPosterior,
     *,
     groups: Int[np.ndarray, " workers"] | None = None,
+    voice_votes: Float[np.ndarray, "tasks classes"] | None = None,
 ) -> Support:
     """Gather the evidence for each consensus label.
 
@@ -129,11 +131,15 @@ def task_support(
         P(truth | labels) of each task, from any aggregator.
     groups
         As for :func:`~quality.dawid_skene`: a group has one vote a task, which its members share.
+    voice_votes
+        Votes of a voice that joined the consensus, >= 0, such as :attr:`~quality.JoinedVoice.votes`. They
+        are counted with the workers' on each task that has one of these.
 
     Raises
     ------
     ValueError
-        If `posterior` is not one distribution over the classes per task, or `groups` not one code per worker.
+        If `posterior` is not one distribution over the classes per task, `groups` not one code per worker, or
+        `voice_votes` are not finite numbers >= 0 of the posterior's shape.
     """
     shape = (labels.n_tasks, labels.n_classes)
     if posterior.shape != shape:
@@ -153,7 +159,8 @@ def task_support(
             "posterior must hold probabilities that add up to 1 for each task, got "
             f"{posterior[off[0]].tolist()} in row {off[0]}"
         )
-    return support_by_shards(engine, _of_table, posterior, groups=groups)
+    found = support_by_shards(engine, _of_table, posterior, groups=groups)
+    return found if voice_votes is None else _with_voice(found, voice_votes)
 
 
 @check_arguments
@@ -198,6 +205,27 @@ def support_by_shards(
     return Support(
         label, model, odds, votes, n_votes, found[0].n_classes, shared, alike, reliability, guess
     )  # fmt: skip
+
+
+def _with_voice(support: Support, voice_votes: Float[np.ndarray, "tasks classes"]) -> Support:
+    """Return the support with a voice's votes beside the workers', on tasks that have one of these."""
+    shape = (len(support.label), support.n_classes)
+    if voice_votes.shape != shape:
+        raise ValueError(f"voice_votes must have shape {shape}, got {voice_votes.shape}")
+    total = voice_votes.sum(axis=1)
+    off = np.flatnonzero((voice_votes < 0).any(axis=1) | ~np.isfinite(total))
+    if off.size:
+        raise ValueError(
+            f"voice_votes must be finite and >= 0, got {voice_votes[off[0]].tolist()} in row {off[0]}"
+        )
+    voted, rows = support.n_votes > 0, np.arange(shape[0])
+    own = (support.n_votes + 2 * EVEN) * expit(support.votes) - EVEN  # what `log_votes` had
+    n_votes = support.n_votes + np.where(voted, total, 0.0)
+    votes = own + np.where(voted, voice_votes[rows, support.label], 0.0)
+    reliability = _reliability(support.alike, n_votes, support.reliability)
+    return replace(
+        support, votes=log_votes(votes, n_votes), n_votes=n_votes, reliability=reliability
+    )
 
 
 def _reliability(alike: float, n_votes: Float64[np.ndarray, " tasks"], weighed: float) -> float:

@@ -92,6 +92,9 @@ class JoinedVoice(Result):
     worth
         Labels of this crowd that the voice stands for on a task, at most 100: the gain of the voice alone
         in predicting a label held out, over the mean gain of one of the task's other labels.
+    votes
+        Its votes for each class of each task, by which confidence counts it beside the workers
+        (:func:`~quality.calibrate`): `worth` times its probabilities, 0 if it is not heard.
     """
 
     posterior: Float64[np.ndarray, "tasks classes"]
@@ -102,6 +105,7 @@ class JoinedVoice(Result):
     gain: float
     evidence: float
     worth: float
+    votes: Float64[np.ndarray, "tasks classes"]
 
     @property
     def heard(self) -> bool:
@@ -226,11 +230,12 @@ def join_voice(
     posterior = _joined(log_crowd, log_voice, crowd, voice)
     if not evidence > EVIDENCE or _renames(consensus.posterior, posterior):
         own = consensus.posterior, consensus.label, consensus.tied
-        return JoinedVoice(*own, 0.0, 1.0, gain, evidence, 0.0)
+        return JoinedVoice(*own, 0.0, 1.0, gain, evidence, 0.0, np.zeros(log_voice.shape))
     posterior[known] = consensus.posterior[known]
     label, tied = decide(posterior)
     worth = _worth(log_voice[held_out.task], held_out)
-    return JoinedVoice(posterior, label, tied, voice, crowd, gain, evidence, worth)
+    votes = worth * probabilities
+    return JoinedVoice(posterior, label, tied, voice, crowd, gain, evidence, worth, votes)
 
 
 def _renames(

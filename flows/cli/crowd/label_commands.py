@@ -259,7 +259,7 @@ def consensus_rows(
 
     Of each task: label, confidence, whether it is a tie, number of labels. As in a run without gold,
     dependent workers share one vote if they are to be weighed, and models beside people are a voice. The
-    confidence is calibrated by the labels alone; there is none where models alone vote.
+    confidence is calibrated without gold; there is none where models alone vote.
     """
     import numpy as np  # this and the next load pydantic and numba, for this command only
 
@@ -284,13 +284,15 @@ def consensus_rows(
         groups = found.group if len(found.sizes) else None
         sentences = [] if groups is None else [_weighed(found, apart=joining * models.size)]
     consensus = any_consensus_of(voting, chosen, seed=0, groups=groups, progress=progress)
+    voice_votes = None
     if joining and not isinstance(consensus, NamedConsensus | NamedAuto):
         consensus, voice = hear_models(consensus, labels, models, chosen, groups=groups, seed=0)
+        voice_votes = voice.votes
         sentences.append(
             _voice_line(voice, models.size, int((np.diff(voting.task_start) == 0).sum()))
         )
     counter(progress, "how far each label can be believed", 1)(0)
-    sure = calibrate(voting, consensus.posterior, groups=groups)
+    sure = calibrate(voting, consensus.posterior, groups=groups, voice_votes=voice_votes)
     if sure.hardly_known:
         sentences.append(HARDLY_KNOWN)
     confidence = sure.in_label(consensus.posterior, consensus.label)

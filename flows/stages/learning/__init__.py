@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from flows.stages.learning.task_voices import (
         beside_people,
         hear_models,
+        heard_beside,
         join_voices,
         models_beside,
         of_models_alone,
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BOUNDARY", "Published", "beside_people", "find_decision_images", "find_error_features",
-    "find_psychometrics", "find_structure", "hear_models", "join_voices", "map_concepts", "models_beside",
-    "of_models_alone", "panel_sentence", "potential_table", "published_in", "read_panel",
-    "voices_sentence", "why_no_features",
+    "find_psychometrics", "find_structure", "hear_models", "heard_beside", "join_voices",
+    "map_concepts", "models_beside", "of_models_alone", "panel_sentence", "potential_table",
+    "published_in", "read_panel", "voices_sentence", "why_no_features",
 ]  # fmt: skip
 
 __getattr__, __dir__ = late_face(__name__)

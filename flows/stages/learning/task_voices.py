@@ -42,7 +42,8 @@ from quality.choice import NamedAuto
 from quality.many_classes import NamedConsensus, needs_names
 
 __all__ = [
-    "answers_as_features", "answers_of", "beside_people", "hear_models", "join_voices", "models_beside",
+    "answers_as_features", "answers_of", "beside_people", "hear_models", "heard_beside", "join_voices",
+    "models_beside",
     "of_models_alone", "panel_sentence", "read_panel", "voices_sentence", "why_unlearned",
 ]  # fmt: skip
 
@@ -168,9 +169,7 @@ def voices_sentence(found: dict[str, Any] | None) -> str:
     """Say what features added to the consensus, as the end of a sentence, from `consensus.json`."""
     if found is None or found.get("why_not"):
         return ""
-    what = " and ".join(
-        ["features"] * found["features"] + ["models' answers"] * bool(found["n_models"])
-    )
+    what = _voices(found)
     n_alone = found.get("n_alone", 0)
     tasks, are = counted(n_alone, "task"), "is" if n_alone == 1 else "are"
     answered = f"; {tasks} without a person's label {are} answered by them" * bool(n_alone)
@@ -181,6 +180,17 @@ def voices_sentence(found: dict[str, Any] | None) -> str:
     return (
         f"; {what}, worth {found['worth']:.1f} labels a task, turned "
         f"{counted(found['n_turned'], 'task')}{without}{answered}"
+    )
+
+
+def heard_beside(found: dict[str, Any] | None) -> str:
+    """Name the voices that are heard beside the labels, from `consensus.json`; "" if there are none."""
+    return _voices(found) if found and found.get("heard") else ""
+
+
+def _voices(found: dict[str, Any]) -> str:
+    return " and ".join(
+        ["features"] * found["features"] + ["models' answers"] * bool(found["n_models"])
     )
 
 
@@ -303,6 +313,7 @@ def _rounds(
         raise AssertionError("a voice has one round or more")
     if taught.all():
         return last
+    # not by the voice's votes: where no worker votes beside it, its errors are nobody else's to show
     sure = calibrate(kept, last[0].posterior).believed(last[0].posterior)
     answers = cross_fitted_probabilities(features, sure, rng=rng, taught=taught).probabilities
     return _answered(*last, answers, chosen)
@@ -340,7 +351,7 @@ def _believing(
     belief: JoinedVoice | Consensus,
 ) -> Aggregated:
     """Return the consensus with another belief, and all that is derived from it."""
-    counts = found.class_counts
+    counts, votes = found.class_counts, belief.votes if isinstance(belief, JoinedVoice) else None
     if counts is not None:
         _, group = crowd.labelled_groups()
         cell = group.astype(np.int64) * kept.n_classes + belief.label
@@ -350,7 +361,7 @@ def _believing(
         consensus=_with_belief(found.consensus, belief),
         fitted=_with_belief(found.fitted, belief),
         tasks=task_report(kept, belief.posterior),
-        support=task_support(kept, belief.posterior, groups=groups),
+        support=task_support(kept, belief.posterior, groups=groups, voice_votes=votes),
         class_counts=counts,
         alone=found.of_labels,
     )

@@ -118,7 +118,7 @@ def test_confidence_is_that_of_quality_and_the_model_s_stands_beside(tmp_path: P
     assert "How far confidence can be believed" in (folder / "report.html").read_text("utf-8")
 
 
-def test_without_gold_confidence_is_by_labels_alone(tmp_path: Path) -> None:
+def test_without_gold_confidence_is_by_labels_and_what_is_heard_beside_them(tmp_path: Path) -> None:
     path = write_small_campaign(tmp_path)
     text = path.read_text(encoding="utf-8").split("[filter]")[0].replace('gold = "gold.csv"\n', "")
     path.write_text(text, encoding="utf-8")
@@ -127,7 +127,8 @@ def test_without_gold_confidence_is_by_labels_alone(tmp_path: Path) -> None:
     assert facts["confidence"]["evidence"] == "labels"
     assert facts["confidence"]["before"] is None
     assert facts["mean_confidence"] < facts["model_confidence"]
-    assert "by labels alone" in consensus_verdict(facts)
+    assert "by labels and features;" in consensus_verdict(facts)
+    assert "by labels alone;" in consensus_verdict(facts | {"features": None})
     assert "How far confidence can be believed" not in (folder / "report.html").read_text("utf-8")
 
 

@@ -100,6 +100,55 @@ def test_one_vote_a_task_says_nothing_of_common_errors() -> None:
     assert task_support(labels, np.full((3, 2), 0.5)).shared == MAX_SHARED
 
 
+@QUICK
+@given(crowds())
+def test_a_voice_has_the_votes_of_as_many_workers_who_say_the_same(labels: CrowdLabels) -> None:
+    """Three of them give every task a class; so do three votes. Tasks without a worker keep their own."""
+    n_classes, rng = labels.n_classes, np.random.default_rng(0)
+    said = rng.integers(n_classes, size=labels.n_tasks)
+    posterior = rng.dirichlet(np.ones(n_classes), size=labels.n_tasks)
+    more = CrowdLabels.from_codes(
+        np.concatenate([labels.worker, labels.n_workers + np.repeat(np.arange(3), labels.n_tasks)]),
+        np.concatenate([labels.task, np.tile(np.arange(labels.n_tasks), 3)]),
+        np.concatenate([labels.label, np.tile(said, 3)]),
+        workers=np.arange(labels.n_workers + 3), tasks=labels.tasks, classes=labels.classes,
+    )  # fmt: skip
+    alone = task_support(labels, posterior)
+    found = task_support(labels, posterior, voice_votes=3.0 * np.eye(n_classes)[said])
+    with_workers, voted = task_support(more, posterior), alone.n_votes > 0
+    assert found.n_votes[voted] == pytest.approx(with_workers.n_votes[voted])
+    assert found.votes[voted] == pytest.approx(with_workers.votes[voted])
+    assert (found.n_votes[~voted] == 0).all()
+    assert found.votes[~voted] == pytest.approx(0)
+    for name in ("label", "model", "odds", "shared", "alike", "guess"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(alone, name), name)
+
+
+def test_a_voice_makes_a_tasks_votes_more_reliable_and_no_votes_change_nothing() -> None:
+    label = np.array([[0, 0], [1, 1], [0, 0], [0, 1]] * 50)  # of four tasks they agree on three
+    labels = encode(np.tile(["ann", "bob"], 200), np.repeat(np.arange(200), 2), label.ravel())
+    posterior = np.full((200, 2), 0.5)
+    alone = task_support(labels, posterior)
+    silent = task_support(labels, posterior, voice_votes=np.zeros((200, 2)))
+    heard = task_support(labels, posterior, voice_votes=np.full((200, 2), 1.0))
+    assert silent.reliability == alone.reliability
+    assert silent.votes == pytest.approx(alone.votes)
+    by_spearman_and_brown = 4 * alone.alike / (1 + 3 * alone.alike)
+    assert heard.reliability == pytest.approx(by_spearman_and_brown)
+
+
+@pytest.mark.refusal
+def test_votes_of_a_voice_are_numbers_of_each_class_of_each_task() -> None:
+    labels, posterior = encode(["ann", "bob"], [1, 1], ["x", "y"]), np.array([[0.5, 0.5]])
+    with pytest.raises(ValueError, match=r"voice_votes must have shape \(1, 2\), got \(2, 1\)"):
+        task_support(labels, posterior, voice_votes=np.ones((2, 1)))
+    for wrong in (-1.0, np.nan, np.inf):
+        with pytest.raises(
+            ValueError, match=r"voice_votes must be finite and >= 0, got .* in row 0"
+        ):
+            task_support(labels, posterior, voice_votes=np.array([[1.0, wrong]]))
+
+
 @pytest.mark.refusal
 def test_a_posterior_of_another_table_is_refused() -> None:
     with pytest.raises(ValueError, match=r"posterior must have shape \(1, 1\), got \(2, 2\)"):

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 
 from quality import (
     CrowdLabels,
+    calibrate,
     dawid_skene,
     encode,
     hierarchical_dawid_skene,
@@ -16,6 +17,7 @@ from quality import (
     join_voice,
     majority_vote,
     regular_assignment,
+    reliability,
     simulate_crowd,
 )
 from quality.choice import folds
@@ -50,6 +52,26 @@ def test_a_strong_voice_helps(fit):
     assert found.worth > 1  # its 85 % are more than the label of a crowd of which a third guesses
 
 
+def test_confidence_counts_a_voice_as_the_labels_that_it_is_worth():
+    """Four crowds. Without its votes, labels that it turned are believed as their workers' votes are."""
+    errors = []
+    for seed in range(4):
+        labels, truth, voice = crowd(seed)
+        found = joined(labels, voice)
+        assert found.votes == pytest.approx(found.worth * voice)
+        right, rng = found.label == truth, np.random.default_rng(0)
+        errors.append(
+            [
+                reliability(
+                    calibrate(labels, found.posterior, voice_votes=votes).confidence, right, rng=rng
+                ).brier
+                for votes in (None, found.votes)
+            ]
+        )
+    without, counted = np.array(errors).T
+    assert (counted < without - 0.01).all()
+
+
 def test_a_voice_of_noise_changes_nothing_to_the_byte():
     """20 draws; a false alarm beyond 3 standard errors has probability < .0014 each if it were at its
     limit, and the largest of 120 such draws was 1.7."""
@@ -58,6 +80,7 @@ def test_a_voice_of_noise_changes_nothing_to_the_byte():
         shuffled = np.random.default_rng(seed).permutation(voice)
         alone, found = majority_vote(labels), joined(labels, shuffled, majority_vote)
         assert not found.heard
+        assert not found.votes.any()
         assert (found.voice_weight, found.crowd_weight, found.worth) == (0.0, 1.0, 0.0)
         for name in ("posterior", "label", "tied"):
             assert getattr(found, name).tobytes() == getattr(alone, name).tobytes()
