@@ -19,6 +19,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -217,6 +218,12 @@ def _api(folder: Path) -> Iterator[None]:
             del os.environ["PREFECT_API_URL"]
 
 
+def _served(folder: Path, n_labels: int) -> Asked:
+    for name in ("runs", "state"):  # after another command's run nothing would be new
+        shutil.rmtree(folder / name, ignore_errors=True)
+    return f"{n_labels:,} labels", ["serve", "settings.toml"]
+
+
 def _request_a_run(process: subprocess.Popen[bytes]) -> None:
     """Request a run of the campaign that is served; when it has ended, end the process as Ctrl-C does."""
     from prefect import get_client  # reads the environment when it is imported
@@ -264,7 +271,7 @@ COMMANDS: dict[str, Callable[[Path, int], Asked]] = {
         ["audit", "lattice_laplace", "--draws", str(n // 5)],
     ),
     "deploy": lambda *_: ("a deployment", ["deploy", "settings.toml", "--pool", "crowd"]),
-    "serve": _on_labels("serve", "settings.toml"),
+    "serve": _served,
     "audit-folder": lambda *_: ("60 draws", ["audit", "public_folder", "--draws", "60"]),
     "warm": _warm,
 }

@@ -130,6 +130,12 @@ STAGES = (
                 only="task features",
             ),
             Output(
+                "worker_voices.parquet",
+                "how far each worker agrees with the labels that features joined",
+                private_names=True,
+                only="task features",
+            ),
+            Output(
                 "near_duplicates.parquet",
                 "tasks with nearly the same features",
                 private_names=True,

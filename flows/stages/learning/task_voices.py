@@ -5,8 +5,8 @@ labelled enough tasks, the consensus is theirs, and the models' answers are a fe
 A classifier learns the consensus from other tasks' features (`learners.cross_fitted_probabilities`); its
 probabilities are weighed by labels held out (`quality.join_voice`), and it learns anew from the joint belief.
 Tasks that no person has labelled do not train it; at the end it answers them, with a confidence learned from
-the other tasks' calibrated confidence. Where the voice is heard, its tables name the labels that look wrong
-and duplicate tasks.
+the other tasks' calibrated confidence. Where the voice is heard, its tables name the labels that look wrong,
+the workers who give them, and duplicate tasks.
 
 Where models alone have answered, gold takes the people's part: it teaches how their answers are to be read.
 """
@@ -36,6 +36,7 @@ from quality import (
     join_voice,
     task_report,
     task_support,
+    wilson_interval,
 )
 from quality.aggregation import decide
 from quality.choice import NamedAuto
@@ -148,7 +149,9 @@ def join_voices(
     joined = _believing(crowd, found, kept, groups, heard)
     table = _voice_table(crowd, found.consensus, heard, voice)
     run.write_table("task_voices.parquet", table)
-    return joined, facts | {"suspected": _suspected(table)}
+    workers = _worker_table(whole, models, heard, voice)
+    run.write_table("worker_voices.parquet", workers)
+    return joined, facts | {"suspected": _suspected(table), "doubtful_workers": _doubtful(workers)}
 
 
 def why_unlearned(settings: Settings, crowd: Crowd) -> str | None:
@@ -427,6 +430,39 @@ def _suspected(table: pa.Table) -> list[dict[str, Any]]:
     """Return the first of the labels that look wrong."""
     rows = table.slice(0, SHOWN).select(["task", "by_labels", "label", "suspected", "believed"])
     return [row for row in rows.to_pylist() if row["suspected"]]
+
+
+def _worker_table(
+    whole: CrowdLabels, models: Int[np.ndarray, " models"], heard: JoinedVoice, voice: Voice
+) -> pa.Table:
+    """Return a row for each person with labels: how many are the joint label, those who least agree first."""
+    given = whole.keep_workers(~np.isin(np.arange(whole.n_workers), models))
+    n_labels = np.diff(given.worker_start)
+
+    def agreeing(label: np.ndarray) -> Int[np.ndarray, " workers"]:
+        alike = given.label == label[given.task]
+        return np.bincount(given.worker[alike], minlength=given.n_workers)
+
+    interval = wilson_interval(agreeing(heard.label), n_labels)
+    order = np.lexsort((interval[:, 1], n_labels == 0))[: np.count_nonzero(n_labels)]
+    n = n_labels[order]
+    return arrow_table(
+        {
+            "worker": given.workers.astype(str)[order],
+            "n_labels": n,
+            "agreement": agreeing(heard.label)[order] / n,
+            "low": interval[order, 0],
+            "high": interval[order, 1],
+            "by_features": agreeing(voice.probabilities.argmax(axis=1))[order] / n,
+        }
+    )
+
+
+def _doubtful(table: pa.Table) -> list[dict[str, Any]]:
+    """Return the first of the workers who clearly agree less than labels do in the mean."""
+    n_labels, agreement = table["n_labels"].to_numpy(), table["agreement"].to_numpy()
+    mean = np.average(agreement, weights=n_labels)
+    return [row for row in table.slice(0, SHOWN).to_pylist() if row["high"] < mean]
 
 
 def _duplicates(

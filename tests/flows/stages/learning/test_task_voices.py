@@ -93,6 +93,44 @@ def test_features_that_know_the_classes_join_by_default(tmp_path: Path) -> None:
     assert "Labels that look wrong" in page
 
 
+def test_workers_who_guess_are_known_by_features_though_most_tasks_have_one_label(
+    tmp_path: Path,
+) -> None:
+    """Of 400 tasks 40 have three labels, and a third of the workers guess.
+
+    A worker's agreement is a plain count of her labels that are the joint label.
+    """
+    path, rng = campaign(tmp_path), np.random.default_rng(3)
+    truth = rng.integers(3, size=400)
+    features = rng.normal(size=(400, 8)) + 1.5 * rng.normal(size=(3, 8))[truth]
+    tasks, labels = ["task,group," + ",".join(f"x{j}" for j in range(8))], ["worker,task,label"]
+    for task, true in enumerate(truth.tolist()):
+        tasks.append(f"t{task:03d},g," + ",".join(f"{value:.6f}" for value in features[task]))
+        for worker in rng.choice(9, size=3 if task < 40 else 1, replace=False).tolist():
+            said = rng.integers(3) if worker < 3 or rng.random() < 0.2 else true
+            labels.append(f"w{worker},t{task:03d},{'abc'[said]}")
+    for name, rows in (("tasks", tasks), ("labels", labels)):
+        (tmp_path / f"{name}.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    text = path.read_text(encoding="utf-8").replace('gold = "gold.csv"\n', "")
+    path.write_text(text, encoding="utf-8")
+
+    folder, found = run(path)
+    table = pq.read_table(folder / "worker_voices.parquet").to_pylist()
+    assert {row["worker"] for row in table[:3]} == {"w0", "w1", "w2"}
+    doubtful = found["features"]["doubtful_workers"]
+    assert {row["worker"] for row in doubtful} == {"w0", "w1", "w2"}
+    final = dict(zip(sorted(f"t{task:03d}" for task in range(400)), labels_of(folder), strict=True))
+    own = [line.split(",") for line in labels if line.startswith(f"{table[0]['worker']},")]
+    agreed = sum(final[task] == label for _, task, label in own)
+    assert table[0]["n_labels"] == len(own)
+    assert table[0]["agreement"] == pytest.approx(agreed / len(own))
+    assert "Workers whose labels agree least with these" in (folder / "report.html").read_text(
+        "utf-8"
+    )
+    right = np.mean([final[f"t{task:03d}"] == "abc"[true] for task, true in enumerate(truth)])
+    assert found["mean_confidence"] == pytest.approx(right, abs=0.15)
+
+
 def test_tasks_that_came_in_twice_are_listed(tmp_path: Path) -> None:
     folder, found = run(campaign(tmp_path))
     pairs = pq.read_table(folder / "near_duplicates.parquet").to_pylist()
