@@ -31,10 +31,6 @@ class Sections(Protocol):
         """The tables."""
 
     @property
-    def model(self) -> Any:
-        """The private model."""
-
-    @property
     def privacy(self) -> Any:
         """The budget and its unit."""
 
@@ -51,11 +47,6 @@ def why_features_stay_out(settings: Sections) -> str | None:
     privacy = settings.privacy
     if not settings.input.tasks:
         return "there is no input.tasks, the tables that hold features"
-    if settings.model is not None:
-        return (
-            "[model] trains on features and is judged by consensus labels, which these features would "
-            "have shaped"
-        )
     if (why := why_voices_stay_out(settings)) is not None:
         return why
     if privacy is not None and settings.input.features_private:

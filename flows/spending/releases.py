@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from jaxtyping import Int
 
 from flows.run import Crowd, Run
@@ -140,8 +141,9 @@ class Plan:
 def plan_releases(run: Run, crowd: Crowd, privacy: PrivacySettings) -> Plan:
     """Plan the run's releases from its consensus labels."""
     label = cache(partial(consensus_label, run, crowd))
+    learned = cache(partial(learned_label, run, crowd))
     counts, groups, sizes, n_left_out = _count_queries(run, crowd, privacy, label)
-    learning = plan_learning(run, crowd, privacy, label)
+    learning = plan_learning(run, crowd, privacy, learned)
     if not groups:
         raise SettingsError(
             f"[privacy]: min_group_size must leave a group to publish, got {privacy.min_group_size}"
@@ -202,8 +204,18 @@ def with_grown_partition(plan: Plan, crowd: Crowd, settings: Settings, ledger: L
 
 def consensus_label(run: Run, crowd: Crowd) -> Int[np.ndarray, " tasks"]:
     """Return the consensus class codes in the order of the labelled tasks."""
+    return _codes_of(run, crowd, "label")
+
+
+def learned_label(run: Run, crowd: Crowd) -> Int[np.ndarray, " tasks"]:
+    """Return the class codes that a model learns and is judged by: where features joined, those before."""
+    apart = "by_labels" in pq.read_schema(run.folder / "consensus.parquet").names
+    return _codes_of(run, crowd, "by_labels" if apart else "label")
+
+
+def _codes_of(run: Run, crowd: Crowd, column: str) -> Int[np.ndarray, " tasks"]:
     classes = arrow_array(crowd.labels.classes)
-    names = run.read_table("consensus.parquet", ["label"]).column("label")
+    names = run.read_table("consensus.parquet", [column]).column(column)
     return numpy_array(pc.index_in(names, value_set=classes)).astype(np.int64)
 
 

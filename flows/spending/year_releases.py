@@ -27,7 +27,7 @@ from flows.spending.cohorts import (
 )
 from flows.spending.corrections import why_not_corrected
 from flows.spending.learning_rows import deal
-from flows.spending.releases import consensus_label, protected_unit, training_of
+from flows.spending.releases import consensus_label, learned_label, protected_unit, training_of
 from flows.spending.year import Year, dearest, year_of
 from learners import NoisyGradientDescent, StabilityValidation
 from privacy import (
@@ -191,7 +191,7 @@ def plan_year(run: Run, crowd: Crowd, privacy: PrivacySettings, ledger: Ledger) 
         cohorts, year, years, groups, counts, place,
         () if isinstance(corrections, str) else corrections,
         why_not or (corrections if isinstance(corrections, str) else ""),
-        _learning(label, crowd, settings, privacy, cohorts, years),
+        _learning(learned_label(run, crowd), crowd, settings, privacy, cohorts, years),
         int(np.count_nonzero(cohorts.cohort < 0)),
     )  # fmt: skip
 

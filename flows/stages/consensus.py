@@ -101,7 +101,12 @@ def aggregate(run: Run) -> str:
         plan, planned = plan_next(known, found.consensus, believed, order, run.settings.report)
     run.waits_for("the table of tasks")
     shown = np.where(refused, np.nan, confidence)
-    run.write_rows("consensus.parquet", _consensus_rows(crowd, found, shown))
+    run.write_rows(
+        "consensus.parquet",
+        _consensus_rows(
+            crowd, found, shown, apart=bool(voices and voices.get("features") and voices["heard"])
+        ),
+    )
     run.write_rows("next_labels.parquet", _next_rows(found, shown, order))
     run.write_table("label_plan.parquet", plan)
     run.waits_for("a closer look at workers and tasks")
@@ -406,15 +411,22 @@ def _gold_check(
     }
 
 
-def _consensus_rows(crowd: Crowd, found: Aggregated, confidence: np.ndarray) -> Iterator[pa.Table]:
-    """Yield rows for the labelled tasks, in the order of the labels' task codes."""
+def _consensus_rows(
+    crowd: Crowd, found: Aggregated, confidence: np.ndarray, *, apart: bool
+) -> Iterator[pa.Table]:
+    """Yield rows for the labelled tasks, in the order of the labels' task codes.
+
+    With the label by labels alone beside the label where features joined and `apart` says so.
+    """
     tasks, consensus, group = found.tasks, found.consensus, crowd.label_group()
     for rows in _parts_of(len(tasks.tasks)):
+        alone = {"by_labels": coded_texts(tasks.classes, found.of_labels[rows])} if apart else {}
         yield arrow_table(
             {
                 "task": tasks.tasks[rows].astype(str, copy=False),
                 "group": coded_texts(crowd.group_names, group[rows]),
                 "label": coded_texts(tasks.classes, consensus.label[rows]),
+                **alone,
                 "confidence": confidence[rows],
                 "model_confidence": found.support.model[rows],
                 "entropy": tasks.entropy[rows],

@@ -129,7 +129,7 @@ def join_voices(
         return found, None
     if isinstance(found.consensus, NamedConsensus | NamedAuto):
         return found, {"why_not": "there are too many classes for a classifier to learn them"}
-    why = why_unlearned(run.settings, crowd) if has_features else None
+    why = why_unlearned(run.settings, crowd, bool(models.size)) if has_features else None
     kept, labels = found.kept, found.heard
     if kept is None or labels is None or whole is None:
         return found, {"why_not": why or "there are more labels than engine.whole_labels"}
@@ -154,11 +154,15 @@ def join_voices(
     return joined, facts | {"suspected": _suspected(table), "doubtful_workers": _doubtful(workers)}
 
 
-def why_unlearned(settings: Settings, crowd: Crowd) -> str | None:
-    """Return why a classifier does not learn from these tasks' features, or None."""
+def why_unlearned(settings: Settings, crowd: Crowd, by_models: bool = False) -> str | None:
+    """Return why a classifier does not learn from these tasks' features, beside models if so, or None."""
     why = why_features_stay_out(settings)
     if why is not None:
         return why
+    if by_models and settings.model is not None:
+        return (
+            "models' answers join the labels that [model] is judged by, which these features would shape"
+        )
     n_tasks = crowd.labels.n_tasks
     if n_tasks < MIN_TASKS:
         return f"fewer than {MIN_TASKS} labelled tasks are too few to learn from"

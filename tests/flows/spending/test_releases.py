@@ -67,7 +67,9 @@ def planned(run: Run, **sections: str) -> tuple[Plan, Crowd]:
     finally:
         path.write_text(before, encoding="utf-8")
     crowd = load_crowd(run.folder)
-    asking: Any = SimpleNamespace(settings=settings, read_table=run.read_table, publication=None)
+    asking: Any = SimpleNamespace(
+        settings=settings, folder=run.folder, read_table=run.read_table, publication=None
+    )
     assert settings.privacy is not None
     return plan_releases(asking, crowd, settings.privacy), crowd
 

@@ -31,6 +31,8 @@ BATCHES = {
     "flows.tables.columns.task_columns.BATCH": ROWS,
     "learners.private.logistic_minimum.HELD_CELLS": 0,
 }
+# features that join are loaded whole
+APART = '\n[consensus]\naggregator = "hierarchical_dawid_skene"\nfeatures = "ignore"\n'
 CONSENSUS = ("read_and_check", "judge_workers", "aggregate")
 PAID = ("publish_proportions", "train_privately", "ask_holdout")
 STANDARDIZED = ('gold = "gold.csv"', 'gold = "gold.csv"\nstandardize = true')
@@ -92,7 +94,7 @@ def test_a_model_on_shards_asks_for_and_trains_what_it_does_in_memory(
     tmp_path: Path, change: str
 ) -> None:
     """To the byte, of the same noise; and a value that one has paid for is the other's."""
-    settings_in(tmp_path)
+    settings_in(tmp_path, APART)
     settings = changed(tmp_path / "settings.toml", CHANGES[change])
     asked, drawn, said = [], [], []
     for where in (settings, on(settings, SHARDS)):
@@ -115,6 +117,7 @@ def test_a_model_on_shards_asks_for_and_trains_what_it_does_in_memory(
 def two_months(folder: Path, engines: tuple[EngineSettings | None, ...], delta: str) -> Any:
     """A year's first months by these engines: what each asks, what it would draw, and what came of it."""
     path, found = year_campaign(folder, "planned_tasks = 360", "correction_epsilon = 0.2"), []
+    path.write_text(path.read_text(encoding="utf-8") + APART, encoding="utf-8")
     parquet = ("labels.csv", "labels.parquet")  # as shards want it
     changed(path, [STANDARDIZED, parquet, ("delta = 1e-4", f"delta = {delta}")])
     for month, engine in enumerate(engines, start=1):
@@ -168,7 +171,7 @@ def test_a_planned_year_goes_on_in_memory_and_on_shards_alike(
 
 @pytest.mark.usefixtures("few_rows")
 def test_a_closer_look_at_features_on_shards_finds_what_it_finds_in_memory(tmp_path: Path) -> None:
-    settings_in(tmp_path, "[report]\nerror_features = true\ndecision_images = true\n")
+    settings_in(tmp_path, f"{APART}[report]\nerror_features = true\ndecision_images = true\n")
     head, *rows = (tmp_path / "gold.csv").read_text(encoding="utf-8").splitlines()
     rows[::3] = [f"{row[:-1]}a" for row in rows[::3]]  # so that the consensus errs on some
     (tmp_path / "gold.csv").write_text("\n".join([head, *rows]) + "\n", encoding="utf-8")

@@ -15,8 +15,10 @@ from pyarrow.csv import read_csv
 
 from flows.aggregators import consensus_of
 from flows.pipeline import run_pipeline
+from flows.run import Run, load_crowd
 from flows.settings import ConsensusSettings, Settings, SettingsError
 from flows.settings.settings import load_settings
+from flows.spending import plan_releases
 from flows.stages.consensus import consensus_verdict
 from flows.stages.learning.task_voices import (
     hear_models,
@@ -183,7 +185,6 @@ OUT = [
         "",
         'privacy.unit = "subject"',
     ),
-    (BUDGET.replace("4", "40") + "[model]\nnorm_bound = 4.0\n", "", "[model] trains on features"),
 ]
 
 
@@ -203,6 +204,45 @@ def test_features_stay_out_where_something_rests_on_their_being_apart(
     path.write_text(HEAD + subject + text + asked, encoding="utf-8")
     with pytest.raises(SettingsError, match=r'consensus.features = "join" cannot be'):
         load_settings(path)
+
+
+def test_a_model_learns_and_is_judged_by_the_labels_before_features_joined_them(
+    tmp_path: Path,
+) -> None:
+    """What training and the holdout read is to the byte what they read where features are left out."""
+    model, asked, labels = BUDGET.replace("4", "40") + "[model]\nnorm_bound = 4.0\n", [], []
+    for name, text in (("joined", ""), ("apart", '[consensus]\nfeatures = "ignore"\n')):
+        (tmp_path / name).mkdir()
+        settings = load_settings(campaign(tmp_path / name, settings=model + text))
+        found = run_pipeline(settings)
+        table = pq.read_table(found.folder / "consensus.parquet")
+        labels.append(table["by_labels" if name == "joined" else "label"].to_pylist())
+        assert ("by_labels" in table.column_names) is (name == "joined")
+        crowd, privacy = load_crowd(found.folder), settings.privacy
+        assert privacy is not None
+        learning = plan_releases(Run(found.folder, settings), crowd, privacy).learning
+        assert learning is not None
+        queries = (learning.training, learning.holdout)
+        asked.append([{key: value.tolist() for key, value in one.value.items()} for one in queries])
+        page = (found.folder / "report.html").read_text("utf-8")
+        assert ("labels that features shaped must not judge" in page) is (name == "joined")
+    assert asked[0] == asked[1]
+    assert labels[0] == labels[1]
+
+
+def test_where_models_join_the_labels_features_stay_out_of_what_judges_a_model(
+    tmp_path: Path,
+) -> None:
+    """No consensus is kept that both have left alone; the models are heard as they were."""
+    path = with_models(tmp_path, settings=BUDGET.replace("4", "40") + "[model]\nnorm_bound = 4.0\n")
+    text = path.read_text("utf-8").replace("[input]\n", '[input]\ntasks = ["tasks.csv"]\n')
+    path.write_text(text, encoding="utf-8")
+    folder, found = run(path)
+    assert (found["features"]["heard"], found["features"]["features"]) == (True, False)
+    assert "by_labels" not in pq.read_table(folder / "consensus.parquet").column_names
+    crowd, settings = load_crowd(folder), load_settings(path)
+    assert "models' answers join the labels" in str(why_unlearned(settings, crowd, True))
+    assert why_unlearned(settings, crowd) is None
 
 
 ENGINE = '[engine]\nkind = "local"\nshard_labels = 200\n'
