@@ -390,6 +390,7 @@ def draw_releases(
     [6, 6]
     """
     _check_draws(draws)
+    asked = tuple(questions)  # an iterator would have none left after the first draw
     cells = [replace(query, part=Part("trial", str(number))) for number in range(draws)]
     cost = mechanism.event(query).cost()
     with tempfile.TemporaryDirectory() as folder:
@@ -404,6 +405,6 @@ def draw_releases(
         if isinstance(mechanism, Mechanism):
             return [release.value for release in ledger.release_all(mechanism, cells)]
         return [
-            [answer.value for answer in ledger.interact_all(mechanism, cell, questions)]
+            [answer.value for answer in ledger.interact_all(mechanism, cell, asked)]
             for cell in cells
         ]

@@ -35,6 +35,7 @@ from privacy.query import (
     check_unit,
     group_sizes,
     is_whole,
+    numbers,
     task_names,
 )
 
@@ -221,7 +222,7 @@ def project_to_simplex(
     >>> project_to_simplex(np.array([6.0, -2.0, 1.0]), total=5.0)
     array([5., 0., 0.])
     """
-    value = np.asarray(value, dtype=np.float64)
+    value = numbers("value", value).astype(np.float64)
     if not (value.ndim == 1 and value.size >= 1 and np.isfinite(value).all()):
         raise ValueError(f"value must be a vector of finite numbers, got shape {value.shape}")
     if not 0 < total < np.inf:

@@ -296,6 +296,8 @@ class GroupPrivacy:
 
     Raises
     ------
+    TypeError
+        If the inner mechanism does not draw values.
     ValueError
         If the size is below 1; by `event`, if the claim is below the group's realised epsilon, or the size
         too large for a delta below 1.
@@ -327,6 +329,7 @@ class GroupPrivacy:
     def __post_init__(self) -> None:
         keep_declared(self)
         _check_size(self.size)
+        _check_inner(self.inner, Mechanism, "draw values", "GroupInteraction")
 
     @property
     def epsilon(self) -> float:
@@ -361,6 +364,7 @@ class GroupInteraction:
     def __post_init__(self) -> None:
         keep_declared(self)
         _check_size(self.size)
+        _check_inner(self.inner, Interaction, "answer questions", "GroupPrivacy")
 
     def event(self, query: Query) -> PureEvent | ApproximateEvent:
         """Describe the whole interaction for a group of records."""
@@ -389,6 +393,13 @@ def _check_max_tasks(max_tasks: int) -> None:
 def _check_size(size: int) -> None:
     if not (type(size) is int and size >= 1):
         raise ValueError(f"size must be an integer >= 1, got size={size}")
+
+
+def _check_inner(inner: object, kind: type, does: str, other: str) -> None:
+    """Raise TypeError for an inner mechanism of the other kind: the draw would fail after payment."""
+    if isinstance(inner, type) or not isinstance(inner, kind):
+        given = inner.__name__ if isinstance(inner, type) else type(inner).__name__
+        raise TypeError(f"inner must be a mechanism that can {does}, got {given}; see {other}")
 
 
 def _group_event(

@@ -113,7 +113,9 @@ STAGES = (
                 private_names=True,
             ),
             Output(
-                "consensus.json", "the consensus as a whole: confidence, ties, check against gold"
+                "consensus.json",
+                "the consensus as a whole: confidence, ties, check against gold",
+                private_names=True,
             ),
             Output(
                 "class_cells.parquet",

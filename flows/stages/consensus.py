@@ -39,6 +39,7 @@ from flows.stages.learning import (
     voices_sentence,
 )
 from flows.stages.ordered_classes import order_facts, order_sentence
+from flows.stages.reading import gold_apart
 from flows.stages.stage import counted
 from flows.stages.workers import agrees_by_chance, group_codes, heard_workers, kept_workers
 from flows.tables import arrow_table, coded_texts
@@ -299,6 +300,7 @@ def _facts(run: Run, crowd: Crowd, found: Aggregated) -> dict[str, Any]:
         "n_conflict": int(found.tasks.conflict.sum()),
         "n_overruled": int(found.tasks.overruled.sum()),
         "classes": [str(name) for name in crowd.labels.classes],
+        "gold_apart": gold_apart(crowd),
         "gold_used": int((crowd.gold_code() >= 0).sum()) if chosen.use_gold else 0,
         "choice": _choice(found.consensus),
         "start": _start(run, found),

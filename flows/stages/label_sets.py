@@ -16,6 +16,7 @@ from scipy.special import entr
 from flows.run import Crowd, Run, load_crowd
 from flows.settings import InputSettings, ReportSettings
 from flows.stages.labels import answers_of, set_consensus
+from flows.stages.reading import gold_apart
 from flows.stages.stage import counted
 from flows.stages.workers import group_codes, kept_workers
 from flows.tables import arrow_table
@@ -75,7 +76,7 @@ def aggregate_sets(run: Run) -> str:
             "n_conflict": int(per_task["conflict"].sum()),
             "n_overruled": int(overruled.sum()),
             "classes": kept.classes.astype(str).tolist(),
-            "gold_used": crowd.n_gold if run.settings.consensus.use_gold else 0,
+            **_gold_given(run, crowd),
             "n_regrouped": _n_regrouped(run, crowd, kept, groups, chosen),
             "entropy": float(entropy.sum()),
             "plan": {key: value for key, value in facts.items() if key != "by_class"},
@@ -144,11 +145,17 @@ def sets_sentence(found: dict[str, Any]) -> str:
     )
 
 
+def _gold_given(run: Run, crowd: Crowd) -> dict[str, Any]:
+    """Return the number of gold tasks that made the consensus, and whether none has an answer."""
+    used = crowd.n_gold if run.settings.consensus.use_gold else 0
+    return {"gold_used": used, "gold_apart": gold_apart(crowd)}
+
+
 def unchecked(found: dict[str, Any]) -> str:
     """Say why gold does not check the consensus, from `consensus.json`."""
     n_used = found.get("gold_used")
     if not n_used:
-        return "no gold tasks to check against"
+        return f"no gold tasks to check against{found.get('gold_apart', '')}"
     return f"not checked, as the {gold_tasks(n_used)} made it"
 
 

@@ -28,7 +28,7 @@ from flows.tables.arrow import arrow_table
 from flows.tables.refusals import TableError
 
 if TYPE_CHECKING:
-    from quality import CrowdLabels
+    from quality import Comparisons, CrowdLabels
 
 __all__ = ["Frame", "ResultTable", "frame_table", "plain_table", "result_table", "typed_like"]
 
@@ -37,7 +37,7 @@ Frame: TypeAlias = Any
 
 SHOWN_ROWS = 20  # in a notebook
 SHOWN_LETTERS = 60
-AXES = ("tasks", "workers", "classes", "labels", "groups")
+AXES = ("tasks", "items", "workers", "classes", "labels", "groups")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -236,23 +236,25 @@ def typed_like(names: pa.ChunkedArray, source: pa.DataType) -> pa.ChunkedArray:
         return names
 
 
-def result_table(result: Any, labels: CrowdLabels, axis: str | None = None) -> ResultTable:
-    """Return a result of `quality` as a table with names: one row per task, worker or class.
+def result_table(
+    result: Any, labels: CrowdLabels | Comparisons, axis: str | None = None
+) -> ResultTable:
+    """Return a result of `quality` as a table with names: one row per task, item, worker or class.
 
     Parameters
     ----------
     result
         A frozen result, such as that of :func:`quality.dawid_skene` or :func:`quality.worker_report`.
     labels
-        The labels that it is of, whose names the table has.
+        The labels, or the comparisons, that it is of, whose names the table has.
     axis
-        What a row is: "tasks", "workers", "classes", "labels" or "groups"; by default the first of
-        them that an array of the result has as its first dimension.
+        What a row is: "tasks", "items", "workers", "classes", "labels" or "groups"; by default the
+        first of them that an array of the result has as its first dimension.
 
     Raises
     ------
     ValueError
-        If the result has no array of that axis.
+        If the result has no array of that axis, or `labels` no names for it.
 
     Notes
     -----
@@ -270,10 +272,15 @@ def result_table(result: Any, labels: CrowdLabels, axis: str | None = None) -> R
         raise ValueError(f"result must be a result of quality, got {type(result).__name__}")
     arrays = dict(_shaped_arrays(result))
     first = [dims[0] for dims, _ in arrays.values()]
+    if not set(first) & set(AXES):
+        raise ValueError(
+            f"result must have an array with a row per task, item, worker or class, which "
+            f"{type(result).__name__} has not; read its fields"
+        )
     if axis is None:
         axis = next((name for name in AXES if name in first), None)
     if axis not in AXES or axis not in first:
-        known = ", ".join(sorted(set(first) & set(AXES))) or "none"
+        known = ", ".join(sorted(set(first) & set(AXES)))
         raise ValueError(f"axis must be one that the result has ({known}), got axis={axis!r}")
     chosen = {name: array for name, (dims, array) in arrays.items() if dims[0] == axis}
     columns = _names(axis, labels, len(next(iter(chosen.values()))))
@@ -293,25 +300,34 @@ def _shaped_arrays(result: Any) -> Iterator[tuple[str, tuple[tuple[str, ...], np
             yield one.name, (tuple(shapes[0]), value)
 
 
-def _names(axis: str, labels: CrowdLabels, n_rows: int) -> dict[str, Any]:
+def _names(axis: str, labels: Any, n_rows: int) -> dict[str, Any]:
     """Return the columns that name the rows of an axis."""
     if axis == "labels":
         coded = {"worker": labels.workers[labels.worker], "task": labels.tasks[labels.task]}
         return {name: _text(column) for name, column in coded.items()}
     if axis == "groups":
         return {"group": np.arange(n_rows)}
+    if len(getattr(labels, axis, ())) != n_rows:
+        raise ValueError(
+            f"labels must be the table that the result is of, with names of its {n_rows} {axis}, "
+            f"got {type(labels).__name__}"
+        )
     return {{"classes": "class"}.get(axis, axis.rstrip("s")): _text(getattr(labels, axis))}
 
 
-def _columns(name: str, array: np.ndarray, labels: CrowdLabels) -> dict[str, Any]:
+def _columns(name: str, array: np.ndarray, labels: Any) -> dict[str, Any]:
     """Return the columns that an array with a row per row comes to."""
+    classes = getattr(labels, "classes", np.empty(0))  # comparisons have none
     if array.ndim == 1:
         is_code = name == "label" and array.dtype.kind == "i"
-        return {name: _text(labels.classes[array]) if is_code else _text(array)}
-    classes = [str(one) for one in labels.classes]
+        return {name: _text(classes[array]) if is_code else _text(array)}
     parts: list[str] = [""]
     for size in array.shape[1:]:
-        steps = classes if size == len(classes) else [str(at) for at in range(size)]
+        steps = (
+            [str(one) for one in classes]
+            if size == len(classes)
+            else [str(at) for at in range(size)]
+        )
         parts = [f"{part} {step}" for part in parts for step in steps]
     cells = array.reshape(len(array), -1)
     return {f"{name}{part}": _text(cells[:, at]) for at, part in enumerate(parts)}

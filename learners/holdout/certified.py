@@ -164,14 +164,14 @@ class CertifiedHoldout:
 
         Raises
         ------
-        ValueError
-            Unless there is one loss per record, the array is one of numbers, and the state is this holdout's.
+        ValueError, TypeError
+            Unless losses are an array of one number per record, and the state is this holdout's.
         """
         if not 0 <= train <= 1:
             raise ValueError("train must be in [0, 1]")
+        check_kind("loss", loss)
         if not loss.shape == (self.n,):
             raise ValueError(f"loss must be one number for each of the {self.n} records")
-        check_kind("loss", loss)
         if not state.overfitted < self.per_fold:
             raise ValueError(
                 f"state must have fewer overfit answers than per_fold={self.per_fold}, got {state}"

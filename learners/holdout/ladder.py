@@ -40,8 +40,8 @@ def climb(best: float | None, loss: Float[np.ndarray, " records"], *, step: floa
 
     Raises
     ------
-    ValueError
-        If `step` is out of range, there is not one loss per record, or the array is not one of numbers.
+    ValueError, TypeError
+        If `step` is out of range, there is not one loss per record, or it is no array of numbers.
 
     Notes
     -----
@@ -63,9 +63,9 @@ def climb(best: float | None, loss: Float[np.ndarray, " records"], *, step: floa
     0.2
     """
     _check_step(step)
+    check_kind("loss", loss)
     if not (loss.ndim == 1 and loss.size >= 1):
         raise ValueError("loss must be one number for each record")
-    check_kind("loss", loss)
     mean = float(clamped(loss).mean())
     if best is None or mean < best - step:
         return float(round(round(mean / step) * step, 12))

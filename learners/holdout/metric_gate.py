@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 from jaxtyping import Bool, Float
 
-from learners.holdout.thresholdout import Thresholdout, check_question
+from learners.holdout.thresholdout import Thresholdout, check_kind, check_question
 from privacy.mechanism import History, Json, Noise, Question
 from privacy.mechanisms import PureEvent, exact
 from privacy.query import Query, is_whole
@@ -85,8 +85,8 @@ class Auc:
 
         Raises
         ------
-        ValueError
-            Unless there are one score and one boolean per record.
+        ValueError, TypeError
+            Unless there are arrays of one score and one boolean per record.
         """
         return float(self.exact_value(score, positive))
 
@@ -94,6 +94,8 @@ class Auc:
         self, score: Float[np.ndarray, " records"], positive: Bool[np.ndarray, " records"]
     ) -> Fraction:
         """Return the `value` as a fraction."""
+        for what, given in (("score", score), ("positive", positive)):
+            check_kind(what, given)
         if not (score.ndim == 1 and score.shape == positive.shape and positive.dtype == np.bool_):
             raise ValueError("score and positive must be one number and one boolean per record")
         p = int(positive.sum())

@@ -19,7 +19,7 @@ import numpy as np
 from privacy.accounting import MAX_SCALE, Arithmetic, keep_declared
 from privacy.mechanism import History, Json, Noise, Question
 from privacy.mechanisms import PureEvent, exact
-from privacy.query import Query, is_whole
+from privacy.query import Query, check_array, is_whole
 
 __all__ = ["STEPS", "GateAnswer", "Thresholdout", "check_kind", "check_question", "clamped"]
 
@@ -259,14 +259,17 @@ def check_question(question: Question, n: int, *names: str) -> float:
     if not (np.ndim(train) == 0 and 0 <= train <= 1):
         raise ValueError("train must be one number in [0, 1]")
     for name in names:
-        if not (isinstance(given[name], np.ndarray) and given[name].shape == (n,)):
+        if not isinstance(given[name], np.ndarray):
+            raise ValueError(f"{name} must be a NumPy array, got {type(given[name]).__name__}")
+        if not (given[name].shape == (n,)):
             raise ValueError(f"{name} must be one value for each of the {n} records")
         check_kind(name, given[name])
     return float(train)
 
 
 def check_kind(name: str, value: np.ndarray) -> None:
-    """Raise ValueError unless an array is one of numbers: NumPy's own error would print a record's value."""
+    """Raise unless a value is an array of numbers: NumPy's own error would print a record's value."""
+    check_array(name, value)
     if value.dtype.kind not in "biuf":
         raise ValueError(f"{name} must be an array of numbers or booleans, got dtype={value.dtype}")
 

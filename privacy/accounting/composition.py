@@ -20,6 +20,7 @@ from jaxtyping import Float
 
 from privacy.accounting.cost import NOTHING, Cost, Event, double_up, exact, is_known
 from privacy.accounting.loss import Loss
+from privacy.query import is_whole
 
 __all__ = ["Composition", "compose", "loss_of"]
 
@@ -123,7 +124,7 @@ def compose(events: Mapping[Event, int]) -> Composition:
     Raises
     ------
     TypeError
-        If a count is no integer, or an event of no known kind.
+        If events are no mapping, a count is no integer, or an event of no known kind.
     ValueError
         If counts are not in these limits, or an event's loss cannot be computed.
 
@@ -151,7 +152,7 @@ def compose(events: Mapping[Event, int]) -> Composition:
     >>> round(hundred.epsilon(1e-6), 2), float(hundred.basic.epsilon)
     (4.77, 10.0)
     """
-    _check_counts(events)
+    events = _counts(events)
     basic = sum((event.cost().times(count) for event, count in events.items()), NOTHING)
     losses = [(loss_of(event), count) for event, count in events.items()]
     pmf, slack = _convolved([(loss, count) for loss, count in losses if loss.width > 0])
@@ -184,14 +185,21 @@ def loss_of(event: Event) -> Loss:
     return event.loss()
 
 
-def _check_counts(events: Mapping[Event, int]) -> None:
+def _counts(events: Mapping[Event, int]) -> dict[Event, int]:
+    """Return the counts as Python's integers, whose sums never overflow; raise unless they are valid."""
+    if not isinstance(events, Mapping):
+        raise TypeError(
+            f"events must be a mapping of each event to its count, got {type(events).__name__}"
+        )
     for count in events.values():
-        if isinstance(count, bool) or not isinstance(count, int):
+        if not is_whole(count):
             raise TypeError(f"counts must be integers, got {type(count).__name__}")
         if not count >= 1:
             raise ValueError(f"counts must be >= 1, got {count}")
-    if not sum(events.values()) <= MAX_RELEASES:
+    counts = {event: int(count) for event, count in events.items()}
+    if not sum(counts.values()) <= MAX_RELEASES:
         raise ValueError(f"counts must add up to at most {MAX_RELEASES}")
+    return counts
 
 
 def _convolved(losses: list[tuple[Loss, int]]) -> tuple[Any, float]:

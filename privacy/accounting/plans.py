@@ -177,7 +177,7 @@ def plan(events: Mapping[Event, int], *, delta: float) -> PlanEvent:
     Raises
     ------
     TypeError
-        If a count is no integer, or an event of no known kind.
+        If events are no mapping, a count is no integer, or an event of no known kind.
     ValueError
         If one of the conditions is broken, or no epsilon suffices.
 
@@ -196,8 +196,8 @@ def plan(events: Mapping[Event, int], *, delta: float) -> PlanEvent:
     """
     if not 0 <= delta < 1:
         raise ValueError(f"delta must be in [0, 1), got delta={delta}")
-    written = tuple(sorted((event_json(event), count) for event, count in events.items()))
     composed = compose(events)
+    written = tuple(sorted((event_json(event), int(count)) for event, count in events.items()))
     found = composed.epsilon(delta * MARGIN)
     bounds = [six_digits_up(Fraction(found) or exact(LEAST))] if found < math.inf else []
     if exact(delta) >= composed.basic.delta:

@@ -162,6 +162,9 @@ class Ledger:
     def __repr__(self) -> str:
         return f"Ledger({self._access.store.place!r})"
 
+    def __copy__(self) -> "Ledger":
+        return self
+
     def __deepcopy__(self, memo: dict[int, object]) -> "Ledger":
         return self
 

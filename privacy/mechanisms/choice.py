@@ -30,7 +30,7 @@ from privacy.accounting import (
 from privacy.mechanisms.gaussian import DiscreteGaussian, discrete_gaussian_delta
 from privacy.mechanisms.laplace import DiscreteLaplace
 from privacy.mechanisms.lattice_laplace import LatticeLaplace
-from privacy.query import ONE_TASK, Query, Unit, check_classes
+from privacy.query import ONE_TASK, Query, Unit, check_classes, is_whole
 
 __all__ = ["Choice", "choose_mechanism", "crossover_delta"]
 
@@ -146,7 +146,7 @@ lattice Laplace, 29.9 with discrete Laplace
     """
     if not 0 <= delta < 1:
         raise ValueError(f"delta must be in [0, 1), got delta={delta}")
-    if isinstance(n_releases, bool) or not (isinstance(n_releases, int) and n_releases >= 1):
+    if not (is_whole(n_releases) and n_releases >= 1):
         raise ValueError(f"n_releases must be an integer >= 1, got n_releases={n_releases}")
     check_epsilon(epsilon)
     check_classes(n_classes)
@@ -154,7 +154,7 @@ lattice Laplace, 29.9 with discrete Laplace
         raise ValueError(f"l1 must be >= 2, got l1={l1}")
     if n_releases == 1:
         return _choose_one(n_classes, epsilon, delta, l1)
-    return _choose_planned(n_classes, (epsilon, delta), n_releases, l1)
+    return _choose_planned(n_classes, (epsilon, delta), int(n_releases), l1)
 
 
 def _choose_one(n_classes: int, epsilon: float, delta: float, l1: float) -> Choice:

@@ -11,6 +11,7 @@ closed form; it is here for comparison and as the start of the search.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar
 
@@ -95,8 +96,12 @@ def discrete_gaussian_delta(scale: float, epsilon: float) -> float:
     0.05
     """
     _check(scale, epsilon)
-    weight, total, t = _difference(scale, first=math.floor(epsilon * scale**2 - 1) + 1)
-    gain = -np.expm1(np.minimum(epsilon - (t + 1) / scale**2, 0.0))
+    price = exact(epsilon) * Fraction(scale) ** 2
+    first = math.floor(price)  # the least t whose loss is above epsilon
+    weight, total, t = _difference(scale, first=first)
+    # exact: where this loss is hardly above epsilon, a difference of doubles has no right digit
+    excess = float(first + 1 - price) + (t - first)
+    gain = -np.expm1(-excess / scale**2)
     return float((weight * gain).sum() / total)
 
 

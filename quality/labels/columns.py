@@ -12,7 +12,7 @@ a column of pandas through its own `factorize`, and a long column of text held b
 buffers as attributes. :func:`code_integers` codes integers in the order of their texts.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, KeysView, Sequence, ValuesView
 from dataclasses import fields
 from functools import partial
 from typing import Any, NoReturn
@@ -103,7 +103,7 @@ def column(values: Iterable[Any]) -> np.ndarray | list[Any]:
     """Return a numeric array as it is, any other column as a list of Python objects."""
     if isinstance(values, str | bytes):
         raise TypeError(f"a column must be a sequence of names, got one {type(values).__name__}")
-    if isinstance(values, list | tuple):
+    if isinstance(values, list | tuple | Iterator | KeysView | ValuesView):
         return list(values)
     array = np.asarray(values)
     if array.ndim != 1:

@@ -313,6 +313,7 @@ def encode(
         The classes a label may take; their order is the order of the codes. By default the classes are
         the sorted labels that occur. That is not enough for a private release, because names found in
         private data leak.
+        The order of an ordered categorical is not read; pass ``column.cat.categories``.
 
     Returns
     -------

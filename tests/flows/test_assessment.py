@@ -57,6 +57,13 @@ def test_workers_consensus_shares_and_report_come_from_one_call(found: Assessmen
     assert not any(said.startswith("skipped") for said in found.verdicts.values())
 
 
+def test_gold_of_no_labelled_task_is_not_passed_over_in_silence() -> None:
+    labels, truth = crowd(n_tasks=20)
+    other = truth.assign(item=[f"item {item}" for item in truth["item"]])
+    said = assess(labels, gold=other, filter={"n_workers": 0}, **NAMED).verdicts["consensus"]
+    assert "no gold tasks to check against; none of the 20 gold tasks has a label" in said
+
+
 def test_ids_and_labels_have_the_types_that_they_came_with(found: Assessment) -> None:
     assert found.consensus.arrow["task"].type == pa.int64()
     labels, _ = crowd()
@@ -170,11 +177,7 @@ def test_it_is_the_run_on_the_same_tables(tmp_path: Path) -> None:
     path = str(write_small_campaign(tmp_path))
     whole = run_pipeline(load_settings(path))
     tables = {name: str(tmp_path / f"{name}.csv") for name in ("labels", "tasks", "gold")}
-    given = {
-        "filter": {"fraction": 0.1},
-        "consensus": {"features": "ignore"},
-        "classes": ("a", "b", "c"),
-    }
+    given = {"filter": {"fraction": 0.1}, "classes": ("a", "b", "c")}
     found = assess(tables["labels"], tasks=tables["tasks"], gold=tables["gold"], **given)
     assert found.workers.arrow["worker"].equals(whole.workers.arrow["worker"])
     same = [

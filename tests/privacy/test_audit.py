@@ -14,6 +14,7 @@ import pytest
 from scipy import stats
 
 from benchmarks.privacy.paper_rule import paper_scale
+from learners import Thresholdout
 from privacy import audit
 from privacy.audit import (
     ROUNDING,
@@ -26,7 +27,7 @@ from privacy.audit import (
     draw_releases,
     hit_shares,
 )
-from privacy.mechanism import Noise
+from privacy.mechanism import Noise, Question
 from privacy.mechanisms import ApproximateEvent, DiscreteLaplace, LatticeLaplace
 from privacy.mechanisms.dirichlet import (
     DirichletClamp,
@@ -557,3 +558,11 @@ def test_the_trial_budget_covers_every_price(epsilon: float) -> None:
     query = counts_query((3, 1))
     drawn = draw_releases(LatticeLaplace(epsilon), query, 3)
     assert [sum(one) for one in drawn] == [4, 4, 4]
+
+
+@pytest.mark.refusal
+def test_questions_of_an_iterator_are_asked_in_every_draw():
+    query = Query("trial", "rows", np.zeros(4), Unit.ROW, n=4, l1=math.inf)
+    asked = iter([Question(name, {"train": 0.5, "holdout": np.ones(4)}) for name in "ab"])
+    drawn = draw_releases(Thresholdout(0.1, 1.0, 2), query, 3, asked)
+    assert [len(answers) for answers in drawn] == [2, 2, 2]

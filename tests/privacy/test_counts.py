@@ -331,3 +331,12 @@ def test_a_units_name_is_no_unit():
             label, group, dataset="toy", n_classes=2, n_groups=1, group_names=("all",), unit="row",
             local=False, tasks=("t1", "t2"),
         )  # fmt: skip
+
+
+@pytest.mark.refusal
+def test_what_are_no_real_numbers_is_not_projected():
+    """NumPy's error would repeat a value, and it would drop an imaginary part with a warning."""
+    for value in (["secret", "1"], [1 + 2j, 3]):
+        with pytest.raises(ValueError, match="value must be numbers") as refusal:
+            project_to_simplex(np.array(value))
+        assert "secret" not in str(refusal.value)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from learners import Thresholdout
 from privacy import (
     ApproximateEvent,
     Cost,
@@ -401,3 +402,16 @@ def test_one_person_under_two_codes_is_refused():
     for names_of in (["ann", "ann"], [1, "1"]):
         with pytest.raises(ValueError, match="subject_names must be 2 different names"):
             ask(label, group, subject, subject_names=names_of, max_tasks=1)
+
+
+@pytest.mark.refusal
+def test_a_group_of_the_other_kind_is_refused_before_it_is_paid():
+    """Its draw would fail after payment."""
+    gate = Thresholdout(threshold=0.1, sigma=1.0, budget=1)
+    with pytest.raises(TypeError, match="inner must .* draw values, got Thresholdout"):
+        GroupPrivacy(gate, 2, 10.0)
+    with pytest.raises(TypeError, match="inner must .* answer questions, got LatticeLaplace"):
+        GroupInteraction(LatticeLaplace(1.0), 2)
+    with pytest.raises(TypeError, match="got LatticeLaplace"):
+        GroupPrivacy(LatticeLaplace, 2, 10.0)
+    assert GroupInteraction(gate, 2).inner == gate

@@ -105,7 +105,7 @@ def answers_as_features(
     labels: CrowdLabels, models: Int[np.ndarray, " models"]
 ) -> Float[np.ndarray, "tasks answers"]:
     """Return which class each model gave each task, and how many of them gave it."""
-    from learners import answer_features  # scikit-learn, for runs with voices alone
+    from learners.task_features import answer_features  # scikit-learn, for runs with voices alone
 
     features: np.ndarray = answer_features(answers_of(labels, models), labels.n_classes)
     return features
@@ -160,9 +160,7 @@ def why_unlearned(settings: Settings, crowd: Crowd, by_models: bool = False) -> 
     if why is not None:
         return why
     if by_models and settings.model is not None:
-        return (
-            "models' answers join the labels that [model] is judged by, which these features would shape"
-        )
+        return "models' answers join the labels that [model] is judged by, which these features would shape"
     n_tasks = crowd.labels.n_tasks
     if n_tasks < MIN_TASKS:
         return f"fewer than {MIN_TASKS} labelled tasks are too few to learn from"
@@ -220,7 +218,7 @@ def read_panel(
     gold = np.where(np.diff(kept.task_start) > 0, crowd.gold_code(), -1)
     if not np.isin(judges, crowd.model_codes()).all() or np.count_nonzero(gold >= 0) < MIN_TRUTHS:
         return found, None
-    from learners import read_by_gold  # scikit-learn, for such runs alone
+    from learners.task_features import read_by_gold  # scikit-learn, for such runs alone
 
     rng = np.random.default_rng(run.settings.seed)
     reading = read_by_gold(answers_of(kept, judges), consensus.posterior, gold, rng=rng)
@@ -297,7 +295,9 @@ def _rounds(
     gold: Int[np.ndarray, " tasks"] | None = None,
 ) -> tuple[JoinedVoice, Voice]:
     """Let a classifier learn the consensus and join it, a few times; return both of the last round."""
-    from learners import cross_fitted_probabilities  # scikit-learn, for runs with features alone
+    from learners.task_features import (
+        cross_fitted_probabilities,
+    )  # scikit-learn, for runs with features alone
 
     def fit(labels: CrowdLabels) -> Consensus:
         return consensus_of(labels, chosen, seed=seed, gold=gold)
@@ -475,7 +475,7 @@ def _duplicates(
     """Return tasks with nearly the same features, and how many of them have different labels."""
     if features.shape[1] < MIN_FEATURES:
         return {"duplicates": None}
-    from learners import near_duplicates  # with the classifier's file
+    from learners.task_features import near_duplicates  # with the classifier's file
 
     found = near_duplicates(features)
     one, other = found.pair.T

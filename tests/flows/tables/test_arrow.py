@@ -163,18 +163,27 @@ def loaded_by_a_run(folder: Path) -> set[str]:
     return set(told.splitlines()[-1].removeprefix("loaded:").split())
 
 
-def test_a_run_of_the_sample_loads_neither_pandas_nor_scikit_learn(tmp_path: Path) -> None:
+APART = '\n[consensus]\nfeatures = "ignore"\n'  # scikit-learn teaches the voice of features
+
+
+def test_a_run_in_which_no_features_join_loads_neither_pandas_nor_scikit_learn(
+    tmp_path: Path,
+) -> None:
     """With class ratios, a model and the gate; what it saves: `python -m benchmarks.flows.startup`."""
     write_campaign(tmp_path, seed=20)
+    path = tmp_path / "settings.toml"
+    path.write_text(path.read_text(encoding="utf-8") + APART, encoding="utf-8")
     assert loaded_by_a_run(tmp_path) == set()
 
 
-def test_a_run_of_the_sample_with_an_engine_does_not_load_scikit_learn(tmp_path: Path) -> None:
+def test_a_run_with_an_engine_in_which_no_features_join_does_not_load_scikit_learn(
+    tmp_path: Path,
+) -> None:
     write_campaign(tmp_path, seed=20)
     settings = (tmp_path / "settings.toml").read_text()
     for table in ("labels", "tasks"):
         pq.write_table(csv.read_csv(tmp_path / f"{table}.csv"), tmp_path / f"{table}.parquet")
         settings = settings.replace(f"{table}.csv", f"{table}.parquet")
     settings = settings.replace("false_removal_rate = 0.1", "fraction = 0.15")
-    (tmp_path / "settings.toml").write_text(f"{settings}\n[engine]\nshard_labels = 8000\n")
+    (tmp_path / "settings.toml").write_text(f"{settings}{APART}[engine]\nshard_labels = 8000\n")
     assert not loaded_by_a_run(tmp_path) & {"scipy.stats", "sklearn"}

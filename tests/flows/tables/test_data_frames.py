@@ -13,7 +13,17 @@ import pyarrow as pa
 import pytest
 
 from flows.tables import ResultTable, TableError, frame_table, plain_table, result_table
-from quality import CrowdLabels, dawid_skene, encode, filter_dishonest, task_report, worker_report
+from quality import (
+    CrowdLabels,
+    crowd_bradley_terry,
+    dawid_skene,
+    encode,
+    encode_comparisons,
+    filter_dishonest,
+    pair_kappas,
+    task_report,
+    worker_report,
+)
 
 NAMES = {"worker": "who", "task": "task", "label": "label"}
 COLUMNS = {"who": ["ann", "bob", "ann"], "task": [7, 7, 9], "label": ["cat", "dog", "cat"]}
@@ -213,6 +223,26 @@ def test_an_axis_that_the_result_lacks_is_refused(labels: CrowdLabels) -> None:
         result_table(dawid_skene(labels), labels, "groups")
     with pytest.raises(ValueError, match="a result of quality, got int"):
         result_table(3, labels)
+
+
+def test_a_ranking_is_a_table_of_its_items_or_of_its_workers(labels: CrowdLabels) -> None:
+    compared = encode_comparisons(list("aab"), list("xyx"), list("yzz"), list("xzx"))
+    found = crowd_bradley_terry(compared)
+    items = result_table(found, compared).to_pandas()
+    assert items["item"].tolist() == ["x", "y", "z"]
+    assert np.array_equal(items["score"], found.score)
+    workers = result_table(found, compared, "workers").to_pandas()
+    assert workers["worker"].tolist() == ["a", "b"]
+    assert np.array_equal(workers["tie"], found.tie)
+    with pytest.raises(
+        ValueError, match=r"labels must be the table .* its 3 items, got CrowdLabels"
+    ):
+        result_table(found, labels)
+
+
+def test_a_result_without_rows_is_refused(labels: CrowdLabels) -> None:
+    with pytest.raises(ValueError, match="which PairKappas has not; read its fields"):
+        result_table(pair_kappas(labels), labels)
 
 
 def test_a_key_of_later_rows_is_a_column_too() -> None:

@@ -194,3 +194,9 @@ def test_an_array_of_objects_is_refused_and_no_value_is_told():
     with pytest.raises(ValueError, match="loss must be an array of numbers") as refusal:
         HOLDOUT.answer(START, train=0.1, loss=loss)
     assert "secret" not in str(refusal.value)
+
+
+@pytest.mark.refusal
+def test_a_list_of_losses_is_refused_in_a_sentence():
+    with pytest.raises(TypeError, match="loss must be a NumPy array, got list"):
+        HOLDOUT.answer(START, train=0.1, loss=[0.0] * 120)

@@ -123,3 +123,9 @@ def test_an_array_of_objects_is_refused_and_no_value_is_told():
     with pytest.raises(ValueError, match="loss must be an array of numbers") as refusal:
         climb(None, loss, step=0.1)
     assert "secret" not in str(refusal.value)
+
+
+@pytest.mark.refusal
+def test_a_list_of_losses_is_refused_in_a_sentence():
+    with pytest.raises(TypeError, match="loss must be a NumPy array, got list"):
+        climb(None, [1.0, 0.0], step=0.1)

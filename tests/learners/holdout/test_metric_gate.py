@@ -191,3 +191,10 @@ def test_scores_and_classes_that_do_not_fit_are_refused():
     for score, positive in [(np.zeros(2), np.ones(3, bool)), (np.zeros(2), np.ones(2))]:
         with pytest.raises(ValueError, match="one boolean per record"):
             Auc(1, 1).value(score, positive)
+
+
+@pytest.mark.refusal
+def test_lists_of_scores_or_classes_are_refused_in_a_sentence():
+    for score, positive in [([0.5], np.ones(1, bool)), (np.zeros(1), [True])]:
+        with pytest.raises(TypeError, match="must be a NumPy array, got list"):
+            Auc(1, 1).value(score, positive)

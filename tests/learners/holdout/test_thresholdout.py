@@ -581,3 +581,10 @@ def test_zeros_of_either_sign_and_numbers_of_any_width_are_read_alike():
     assert all(answered(one) == answered(plain) for one in (signed, strided, narrow, swapped))
     whole = np.array([0, 1] * 5)
     assert answered(whole) == answered(whole.astype(float))
+
+
+@pytest.mark.refusal
+def test_a_list_of_the_right_length_is_named_as_a_list():
+    asked = Question("a", {"train": 0.75, "holdout": [1.0] * 10})
+    with pytest.raises(ValueError, match="holdout must be a NumPy array, got list"):
+        GATE.answer(opened(), asked, SilentNoise(), alone())

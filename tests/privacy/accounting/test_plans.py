@@ -3,6 +3,7 @@ import math
 import sys
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -300,3 +301,12 @@ def test_a_plan_is_exact_where_every_release_is():
 def test_a_paid_plan_is_the_plan_that_was_paid():
     paid = plan({TOY: 3}, delta=1e-6)
     assert paid_plan(paid.events, paid.epsilon, paid.delta) == paid
+
+
+@pytest.mark.refusal
+def test_counts_of_numpy_are_counts_and_a_list_is_no_bundle():
+    assert plan({TOY: np.int64(3)}, delta=0.0) == plan({TOY: 3}, delta=0.0)
+    assert compose({TOY: np.uint8(200), PureEvent("toy 2", 0.1): np.uint8(100)}).n_releases == 300
+    for bundle in (compose, lambda events: plan(events, delta=0.0)):
+        with pytest.raises(TypeError, match="events must be a mapping .* got list"):
+            bundle([TOY])

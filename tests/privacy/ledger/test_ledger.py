@@ -421,6 +421,7 @@ def test_the_file_is_its_owners_alone_and_the_repr_has_no_key(tmp_path, ledger):
 
 def test_a_ledger_is_shared_by_copies_and_its_key_does_not_travel(ledger):
     assert copy.deepcopy(ledger) is ledger
+    assert copy.copy(ledger) is ledger
     pickled = pickle.dumps(ledger)
     assert KEY not in pickled
     with pytest.raises(TypeError, match="opened where it is used"):

@@ -465,3 +465,21 @@ def test_a_text_that_no_double_says_stays_as_it_is():
         assert mechanism.epsilon == text
         assert mechanism.event(counts_query()).cost().epsilon == Fraction(text)
     assert PureEvent("toy", "0.1").epsilon == "0.1"  # its field takes texts
+
+
+@pytest.mark.refusal
+def test_equal_extended_doubles_are_paid_once_whatever_their_unused_bytes(tmp_path):
+    """Ten of their sixteen bytes are the number; the others hold what was in memory before."""
+    ledger = open_toy(tmp_path, epsilon=2.0, unit=Unit.ROW)
+    trainer, label = TRAINERS[0], np.array([0, 1, 2, 0])
+    row = np.array([[0.1], [-0.0], [math.inf], [math.nan]], dtype=np.longdouble)
+    other = row.copy()
+    if row.itemsize == 16 and np.finfo(row.dtype).nmant == 63:
+        other.view(np.uint8).reshape(4, 16)[:, 10:] = 7
+    one, same = (
+        ledger.release(trainer, training_query(x, label, dataset=DATASET)) for x in (row, other)
+    )
+    assert (one.entry, one.value, same.fresh) == (same.entry, same.value, False)
+    next_up = row.copy()
+    next_up[0] = np.nextafter(row[0], np.longdouble(1))
+    assert ledger.release(trainer, training_query(next_up, label, dataset=DATASET)).fresh

@@ -269,3 +269,10 @@ def test_at_the_crossover_the_mechanism_without_a_delta_is_chosen():
 def test_lattice_noise_is_chosen_at_prices_at_which_it_is_hardly_ever_there(epsilon):
     assert isinstance(choose_mechanism(3, epsilon, 1e-6).mechanism, LatticeLaplace)
     assert crossover_delta(3, epsilon) <= 1.0
+
+
+@pytest.mark.refusal
+def test_a_number_of_releases_of_numpy_is_one():
+    assert choose_mechanism(3, 1.0, 1e-6, n_releases=np.int64(2)) == choose_mechanism(
+        3, 1.0, 1e-6, n_releases=2
+    )

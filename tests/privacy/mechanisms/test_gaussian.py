@@ -2,6 +2,7 @@
 with a probability of at most 1e-6."""
 
 import math
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
@@ -189,3 +190,38 @@ def test_a_search_that_finds_no_sound_scale_says_so(monkeypatch):
     monkeypatch.setattr(gaussian, "discrete_gaussian_delta", lambda *_: 0.5)
     with pytest.raises(ValueError, match="epsilon must be smaller, got epsilon=7.5 with delta=0.1"):
         gaussian.discrete_gaussian_scale(7.5, 0.1)
+
+
+def decimal_delta(scale, epsilon):
+    """The divergence of discrete Gaussian noise with sixty digits, for scales below a half."""
+    with localcontext(prec=60):
+        s, reach = Decimal(scale), range(-12, 13)
+        half = {parity: Decimal(parity) / 2 for parity in (0, 1)}
+        theta = {p: sum((-(((x + h) / s) ** 2)).exp() for x in reach) for p, h in half.items()}
+        total = sum((-((x / s) ** 2) / 2).exp() for x in reach) ** 2
+        losses = {t: (t + 1) / s**2 - Decimal(str(epsilon)) for t in range(13)}
+        weight = {t: (-((t / s) ** 2) / 4).exp() * theta[t % 2] for t in losses}
+        return sum(weight[t] * (1 - (-x).exp()) for t, x in losses.items() if x > 0) / total
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"),
+    [
+        (99.126232, 1.0537733258036194e-30),
+        (98.2, 8.260978584897303e-13),
+        (81.18, 4.2254886550740176e-12),
+        (50.0, 1e-15),
+        (99.0, 1.656345558293271e-35),
+    ],
+)
+def test_a_loss_hardly_above_epsilon_is_paid_for(epsilon, delta):
+    """As a difference of doubles it was wrong by any factor: the claim was below what the noise realised."""
+    scale = DiscreteGaussian(epsilon, delta).scale
+    exact_delta = decimal_delta(scale, epsilon)
+    assert exact_delta <= Decimal(str(delta))
+    assert discrete_gaussian_delta(scale, epsilon) == pytest.approx(float(exact_delta), rel=1e-9)
+    smaller = math.sqrt(3 / 99.9)  # its loss at t = 2 is the claim's neighbour
+    for _ in range(8):
+        smaller = math.nextafter(smaller, 0.0)
+        found = discrete_gaussian_delta(smaller, 99.9)
+        assert found == pytest.approx(float(decimal_delta(smaller, 99.9)), rel=1e-9)

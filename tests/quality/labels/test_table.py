@@ -195,6 +195,14 @@ def test_mixed_types_are_refused() -> None:
         encode(["a"], ["t"], [("x",)])
 
 
+def test_iterators_and_views_of_a_mapping_are_columns() -> None:
+    kinds = {1: "x", 2: "y"}
+    found = encode(map(str, "ab"), (task for task in kinds), kinds.values())
+    assert (found.workers.tolist(), found.tasks.tolist()) == (["a", "b"], [1, 2])
+    assert encode(["a", "b"], kinds.keys(), ["x", "y"]).classes.tolist() == ["x", "y"]
+    assert encode_gold(found, iter([2]), iter(["y"])).tolist() == [-1, 1]
+
+
 def test_a_name_or_a_table_is_no_column() -> None:
     with pytest.raises(TypeError, match="a sequence of names, got one str"):
         encode("ann", ["t"] * 3, ["x"] * 3)
