@@ -15,7 +15,7 @@ from statistics import median
 import numpy as np
 
 from benchmarks.flows.default_run import ratio_to_crowdkit_alone
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from benchmarks.quality.crowdkit_speed import measure_crowdkit
 from benchmarks.quality.dawid_skene_speed import least, power_law_crowd
 from benchmarks.quality.decremental import DESIGNS, ratio_to_recompute
@@ -40,6 +40,7 @@ class Gate:
 
 
 def main() -> None:
+    parser_of(__doc__).parse_args()
     gates = [
         *(
             Gate(

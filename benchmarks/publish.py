@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,9 +12,16 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["RESULTS", "publish"]
+__all__ = ["RESULTS", "parser_of", "publish"]
 
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
+
+
+def parser_of(doc: str | None) -> argparse.ArgumentParser:
+    """Return a parser for the caller's command, whose help is the caller's docstring with its example."""
+    command = sys._getframe(1).f_globals["__spec__"].name
+    form = argparse.RawDescriptionHelpFormatter
+    return argparse.ArgumentParser(f"python -m {command}", description=doc, formatter_class=form)
 
 
 def publish(

@@ -23,7 +23,7 @@ import pyarrow.csv as csv
 import pyarrow.parquet as parquet
 
 from benchmarks.peers.peers import DUCKDB
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 
 SAMPLE = Path(__file__).resolve().parents[2] / "sample_data" / "labels.csv"
 VERSION = DUCKDB.name.rpartition("-")[2]
@@ -38,6 +38,7 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
 
 def main() -> None:
+    parser_of(__doc__).parse_args()
     if not DUCKDB.built():
         raise SystemExit("DuckDB's environment could not be built: is there a package index?")
     with tempfile.TemporaryDirectory() as scratch:

@@ -26,7 +26,6 @@ the largest of the campaigns on shards, in proportion to the labels.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import tempfile
@@ -41,7 +40,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.flows.ingest import in_own_process, peak_megabytes
 from benchmarks.machine import LOOP, loop_seconds
-from benchmarks.publish import RESULTS, publish
+from benchmarks.publish import RESULTS, parser_of, publish
 from benchmarks.quality.crowdkit_speed import measure_crowdkit
 from flows.cli.kernels import compile_kernels
 from flows.pipeline import run_pipeline, run_stage
@@ -102,7 +101,7 @@ USUAL = ("small", "million", "many-classes", "most-classes")  # the others take 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=list(USUAL))
     parser.add_argument("--folder", type=Path, help="run the campaign in this folder alone")
     asked = parser.parse_args()

@@ -16,10 +16,9 @@ by itself; rows of units that were not asked for are kept from the page.
 
 from __future__ import annotations
 
-import argparse
 import resource
 
-from benchmarks.publish import RESULTS, publish
+from benchmarks.publish import RESULTS, parser_of, publish
 from flows.cli.spending.folder_audit import audit_folder
 from privacy import Unit
 
@@ -31,7 +30,7 @@ HEADER = (
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument(
         "--pairs", type=int, default=2_000, metavar="N", help="publications of each"
     )

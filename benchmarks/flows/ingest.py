@@ -15,7 +15,6 @@ and worker); *codes* are integers in the order of the file, nothing checked.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -33,7 +32,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from flows.tables.tables import read_labels
 from quality import CrowdLabels, encode, power_law_assignment, simulate_crowd
 
@@ -43,7 +42,7 @@ HEADER = ("ids", "path", "rows", "cpu s", "of it system", "wall s", "peak MB", "
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--labels", type=int, default=1_000_000)
     parser.add_argument("--path", help="measure this path alone, on --file")
     parser.add_argument("--file", type=Path)

@@ -11,7 +11,6 @@ The ordinal model is not here: classes without an order have no use for it.
 
 from __future__ import annotations
 
-import argparse
 import json
 import tempfile
 from pathlib import Path
@@ -19,7 +18,7 @@ from pathlib import Path
 from benchmarks.flows.default_run import REFUSED, SHAPES, Shape, measure, write_campaign
 from benchmarks.flows.ingest import in_own_process
 from benchmarks.machine import LOOP, loop_seconds
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from flows.aggregators import AGGREGATORS, ORDERED
 
 HEADER = ("classes", "aggregator", "cpu s", "peak MB", "refused")
@@ -27,7 +26,7 @@ CAMPAIGNS = ("many-classes", "most-classes")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--folder", type=Path, help="run the campaign in this folder alone")
     parser.add_argument("--aggregator", choices=AGGREGATORS)
     asked = parser.parse_args()

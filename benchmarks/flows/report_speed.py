@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from benchmarks.quality.dawid_skene_speed import least
 from flows.report import write_reports
 from tests.flows.report.report_folder import edit, write_folder
@@ -29,6 +29,7 @@ HEADER = ("workers", "tasks", "seconds", "report.html", "public.html", "promised
 
 
 def main() -> None:
+    parser_of(__doc__).parse_args()
     rows, kept = [], []
     for size in SIZES:
         with TemporaryDirectory() as name:

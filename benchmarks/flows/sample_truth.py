@@ -8,14 +8,13 @@ means over the runs.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import tempfile
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from flows.pipeline import run_pipeline
 from flows.run.store import Run
 from flows.settings.settings import load_settings
@@ -24,7 +23,7 @@ from sample_data import __path__ as sample_path
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--runs", type=int, default=5, help="independent runs to average over")
     runs = [measure() for _ in range(parser.parse_args().runs)]
     rows = [

@@ -16,7 +16,6 @@ The penalties of the tables by the smallest crowd go to a page of their own, `sc
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import os
@@ -31,7 +30,7 @@ import pyarrow.parquet as pq
 from scipy.sparse import csr_array
 
 from benchmarks.flows.ingest import in_own_process, peak_megabytes
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from flows.settings import EngineSettings
 from flows.sharding.engine import open_engine
 from flows.sharding.shards import open_shards, write_shards
@@ -75,7 +74,7 @@ Found = tuple[int, int, str, dict[str, float]]  # labels, workers, how they were
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--labels", type=int, nargs="+", default=[10**6, 10**7, 10**8])
     parser.add_argument("--crowds", type=int, nargs="*", default=list(BEYOND.values()))
     parser.add_argument("--dask", type=int, nargs="*", default=[10**6, 10**7])

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from benchmarks.flows.year import DELTA, EPSILON, RUNS, growing, prepare
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from flows.prefect.server import QUIET
 from flows.run import Run
 from flows.settings import Settings, load_settings
@@ -209,6 +209,7 @@ def _firing(settings: Settings, ended: dict[str, Any]) -> Firing:
 
 
 def main() -> None:
+    parser_of(__doc__).parse_args()
     with tempfile.TemporaryDirectory() as folder:
         campaign, home = Path(folder, "campaign"), Path(folder, "prefect")
         path = prepare(campaign)

@@ -7,7 +7,6 @@ With `--keep` the campaigns and their runs stay in a folder, to be looked at.
 
 from __future__ import annotations
 
-import argparse
 import json
 import tempfile
 import time
@@ -16,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from benchmarks.quality.crowd_sets import DATA
 from benchmarks.quality.multilabel import recoded
 from flows.files import output_folder
@@ -124,7 +123,7 @@ def row_of(name: str, folder: Path) -> tuple[str, ...]:
 
 def main() -> None:
     """Run every set and publish the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("--keep", type=Path, default=None)
     keep = parser.parse_args().keep
     with tempfile.TemporaryDirectory() as scratch:

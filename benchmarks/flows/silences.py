@@ -14,7 +14,6 @@ asked for and keeps the other rows of the page; the last column is the day on wh
 
 from __future__ import annotations
 
-import argparse
 import os
 import pty
 import re
@@ -37,7 +36,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.flows.default_run import ENGINE, Shape, rows_of, write_campaign
-from benchmarks.publish import RESULTS, publish
+from benchmarks.publish import RESULTS, parser_of, publish
 from flows.prefect import embedded_server
 
 HEADER = ("command", "size", "took s", "silent s", "the terminal shows", "measured")
@@ -56,7 +55,7 @@ class Silence:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--only", nargs="+", choices=COMMANDS, default=list(COMMANDS))
     parser.add_argument("--labels", type=int, default=1_000_000)
     parser.add_argument("--workers", type=int, default=2_000)

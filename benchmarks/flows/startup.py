@@ -8,7 +8,6 @@ Imports are no work on the data, before the stages or in them: they count as sta
 
 from __future__ import annotations
 
-import argparse
 import compileall
 import csv
 import os
@@ -23,7 +22,7 @@ from statistics import median
 
 import flows
 from benchmarks.machine import LOOP, loop_seconds
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from flows.prefect import embedded_server
 from flows.simulate import write_campaign
 
@@ -64,7 +63,7 @@ main()
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--tries", type=int, default=5, help="of each measurement")
     parser.add_argument("--no-server", action="store_true", help="leave the Prefect server out")
     asked = parser.parse_args()

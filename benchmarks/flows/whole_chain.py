@@ -10,7 +10,6 @@ doing; peak memory is that of the process so far, the interpreter and its librar
 
 from __future__ import annotations
 
-import argparse
 import json
 import tempfile
 import time
@@ -25,7 +24,7 @@ from benchmarks.flows.ingest import (
     peak_megabytes,
     write_crowd,
 )
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from quality import (
     CrowdLabels,
     dawid_skene,
@@ -40,7 +39,7 @@ REMOVALS, ITERATIONS = 10, 100
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--labels", type=int, default=1_000_000)
     parser.add_argument("--file", type=Path, help="run the chain alone, on this file")
     asked = parser.parse_args()

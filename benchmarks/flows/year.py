@@ -8,7 +8,6 @@ The gate alone is simulated over many years, and the last month's model is train
 
 from __future__ import annotations
 
-import argparse
 import csv
 import json
 import random
@@ -21,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.learners.stability import seeded
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from flows.pipeline import run_pipeline
 from flows.run import Run, load_crowd
 from flows.settings import Settings, load_settings
@@ -49,7 +48,7 @@ MODEL_NOTE = (
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--years", type=int, default=2_000, help="simulated years of the gate")
     parser.add_argument("--runs", type=int, default=RUNS, help="months that are really run")
     parser.add_argument("--only", choices=("months", "model"), help="one of the two pages")

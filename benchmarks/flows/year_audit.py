@@ -16,7 +16,6 @@ price below it would be refuted. An exact leak would show as a bound of about lo
 
 from __future__ import annotations
 
-import argparse
 import csv
 import hashlib
 import json
@@ -30,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from flows.report import write_release_files
 from flows.run import MANIFEST, Run, open_run
 from flows.settings import Settings, load_settings
@@ -175,7 +174,7 @@ def _task_of(settings: Settings, tasks: list[str], use: str) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--pairs", type=int, default=120, metavar="N", help="years of each")
     parser.add_argument("--units", nargs="+", default=["row"])
     asked, rows = parser.parse_args(), list[list[str]]()

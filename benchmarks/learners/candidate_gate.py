@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Callable, Generator
 from concurrent.futures import ProcessPoolExecutor
@@ -17,7 +16,7 @@ from jaxtyping import Bool
 from scipy.stats import norm
 
 from benchmarks.learners.stability import seeded
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from learners import (
     CandidateGate,
     Thresholdout,
@@ -309,7 +308,7 @@ def row(asked: tuple[str, str], campaigns: int) -> tuple[str, ...]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("--campaigns", type=int, default=200)
     parser.add_argument("--processes", type=int, default=2)
     given = parser.parse_args()

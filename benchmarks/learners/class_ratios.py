@@ -7,7 +7,6 @@ Sarawagi (2016).
 
 from __future__ import annotations
 
-import argparse
 import json
 import tempfile
 from collections import defaultdict
@@ -19,7 +18,7 @@ from benchmarks.learners.ratio_sets import PROTOCOLS, Problem, load, problem
 from benchmarks.learners.set_likelihood import set_likelihood
 from benchmarks.learners.span_matching import span_matching
 from benchmarks.peers.peers import QUAPY
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from learners import BoostedTrees, KernelWitness, RatioModel, learn_ratios
 from learners.class_ratios.bags import LabelledBags
 from learners.class_ratios.kernel_matching import KernelMatching
@@ -133,7 +132,7 @@ def measure(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--share", type=float, default=1.0, help="of the repetitions, at least one")
     parser.add_argument("--without-quapy", action="store_true")
     parser.add_argument(

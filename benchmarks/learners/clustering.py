@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
 from statistics import fmean
@@ -16,7 +15,7 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from learners import PairwiseRiskClustering, cluster_number, clustering_risk, penalized_risks
 from learners.cluster.gap_statistic import CHOOSE
 from learners.cluster.local_moves import learn_partition
@@ -193,7 +192,9 @@ def picture() -> Figure:
 
 
 def main() -> None:
-    seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 4
+    parser = parser_of(__doc__)
+    parser.add_argument("seeds", nargs="?", type=int, default=4)
+    seeds = parser.parse_args().seeds
     rows = [
         *agreement(seeds), *numbers(seeds), *certificate(seeds), *coverage(), excess(), speed(),
     ]  # fmt: skip

@@ -6,13 +6,12 @@ shared sets' crowds err. ``--repetitions 2`` draws bags, errors, gold and noise 
 
 from __future__ import annotations
 
-import argparse
 import math
 
 import numpy as np
 
 from benchmarks.learners.ratio_sets import PROTOCOLS, Problem, load, problem
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from benchmarks.quality.gold_shares import populations
 from learners import learn_ratios
 from privacy import LatticeCorrection, LatticeLaplace
@@ -107,7 +106,7 @@ def projected(share: np.ndarray) -> np.ndarray:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--repetitions", type=int, default=1, help="draws for each crowd")
     parser.add_argument("--crowds", type=int, default=99, help="crowds of each set, at most")
     parser.add_argument("--sets", nargs="*", default=SETS, choices=tuple(PROTOCOLS))

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
 from statistics import fmean
@@ -18,7 +17,7 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from benchmarks.publish import RESULTS, publish
+from benchmarks.publish import RESULTS, parser_of, publish
 from learners import DecisionImage, PsychometricFunction, error_image_test
 
 DATA = RESULTS.parents[2] / "shared" / "data" / "ml" / "mnist20k.npz"
@@ -216,7 +215,9 @@ def picture() -> Figure:
 
 
 def main() -> None:
-    seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    parser = parser_of(__doc__)
+    parser.add_argument("seeds", nargs="?", type=int, default=5)
+    seeds = parser.parse_args().seeds
     rows = [row for pair in PAIRS for row in classifiers(pair, seeds)]
     publish(
         "decision_images",

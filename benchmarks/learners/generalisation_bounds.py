@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from benchmarks.learners.two_circles import DELTA, law_of_errors, mass_by_errors, published_gamma
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from learners.bounds.clopper_pearson import clopper_pearson_bound, largest_rate, upper_limit
 from learners.bounds.pac_bayes import exponential_gibbs_bound, gibbs_bound, log_xi
 from learners.bounds.published import max_information_bound
@@ -36,6 +36,7 @@ class Best:
 
 
 def main() -> None:
+    parser_of(__doc__).parse_args()
     rows = [row(c, n) for c in (0.5, 1.0) for n in SIZES]
     publish(
         "generalisation_bounds",

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Iterator
 from importlib.resources import files
@@ -17,7 +16,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from benchmarks.peers.peers import GENESIS, MOOSE
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from learners.genesis import Simulation, decide_many, diffusion_law
 
 Row = tuple[str, str, str, str]
@@ -328,7 +327,10 @@ def note(peer: dict[str, Any]) -> str:
 - Times are CPU time on a busy machine."""
 
 
-def main(campaigns: int = 10) -> None:
+def main() -> None:
+    parser = parser_of(__doc__)
+    parser.add_argument("campaigns", nargs="?", type=int, default=10)
+    campaigns = parser.parse_args().campaigns
     figure = Figure(figsize=(10, 7), layout="constrained")
     figure.subplots(2, 2)
     peer = ask_peers()
@@ -349,4 +351,4 @@ def main(campaigns: int = 10) -> None:
 
 
 if __name__ == "__main__":
-    main(*(int(argument) for argument in sys.argv[1:2]))
+    main()

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.stats import beta
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from learners.private.histogram import density_of
 from learners.selection.histogram_width import HistogramValidation, histogram_query
 from learners.selection.per_candidate import PerWidthValidation
@@ -78,7 +77,9 @@ def halves(epsilon: float) -> HistogramValidation:
 
 
 def main() -> None:
-    repetitions = int(sys.argv[1]) if len(sys.argv) > 1 else REPETITIONS
+    parser = parser_of(__doc__)
+    parser.add_argument("repetitions", nargs="?", type=int, default=REPETITIONS)
+    repetitions = parser.parse_args().repetitions
     table = []
     for name, choose in WAYS.items():
         errors, bins = [], []

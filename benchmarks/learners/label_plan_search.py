@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-import sys
 import time
 
 import numpy as np
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from flows.stages.label_plan import considered_tasks
 from quality import CrowdLabels, plan_labels
 from quality.reports import posterior_entropy
@@ -79,7 +78,10 @@ def row(n_tasks: int, n_classes: int, *, special: bool) -> tuple[str, ...]:
     return (f"{n_tasks:,} tasks, {n_classes} classes, {who}", *cells, best)
 
 
-def main(sizes: list[int]) -> None:
+def main() -> None:
+    parser = parser_of(__doc__)
+    parser.add_argument("tasks", nargs="*", type=int, default=[50_000, 1_000_000])
+    sizes = parser.parse_args().tasks
     rows = [
         row(size, n_classes, special=special)
         for size in sizes
@@ -105,4 +107,4 @@ def main(sizes: list[int]) -> None:
 
 
 if __name__ == "__main__":
-    main([int(one) for one in sys.argv[1:]] or [50_000, 1_000_000])
+    main()

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from learners.class_ratios.kernels import bandwidth_ladder, median_distance, set_gram
 
 N, N_BAGS = 8000, 20
@@ -20,6 +20,7 @@ TO_BE_HELD = {28: 1.6, 784: 2.7}  # seconds of one core
 
 
 def main() -> None:
+    parser_of(__doc__).parse_args()
     with threadpool_limits(1):
         rows = [row(n_features, limit) for n_features, limit in TO_BE_HELD.items()]
     publish(

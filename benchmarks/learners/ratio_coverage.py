@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from learners import learn_ratios
 
 TRAININGS, EACH, LEVEL = 16, 4, 0.9
@@ -65,6 +65,7 @@ def group(centre: np.ndarray, count: np.ndarray, rng: np.random.Generator) -> np
 
 
 def main() -> None:
+    parser_of(__doc__).parse_args()
     rows = [
         (str(design), str(n_classes), name, *measure(design, n_classes, concentration))
         for design in DESIGNS

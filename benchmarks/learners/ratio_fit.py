@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.learners.ratio_sets import digits
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from learners.class_ratios.bags import LabelledBags
 from learners.class_ratios.kernels import NystroemMap, feature_scale, fit_features
 from learners.class_ratios.matched_means import BagMean, MixtureFit
@@ -119,6 +119,7 @@ SETTINGS: dict[str, Callable[[int, np.random.Generator], Sampler]] = {
 
 
 def main() -> None:
+    parser_of(__doc__).parse_args()
     rows = []
     for name, make in SETTINGS.items():
         for n_classes in CLASSES:

@@ -13,7 +13,7 @@ import time
 
 import numpy as np
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from benchmarks.quality.crowd_sets import DATA, NEWER, SETS, arrivals, read_set, right
 from learners import RunningConsensus
 from quality import CrowdLabels, dawid_skene, hierarchical_dawid_skene, majority_vote
@@ -52,6 +52,7 @@ def figures(name: str) -> list[float]:
 
 
 def main() -> None:
+    parser_of(__doc__).parse_args()
     one_pass((np.zeros(3, int), np.zeros(3, int), np.zeros(3, int)), read_set(DATA / "bluebird")[0])
     table = {name: figures(name) for name in SETS + NEWER}
     means = {

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +16,7 @@ from jaxtyping import Float, Int
 from scipy.special import expit
 from sklearn.metrics import roc_auc_score
 
-from benchmarks.publish import RESULTS, publish
+from benchmarks.publish import RESULTS, parser_of, publish
 from learners.private.logistic_minimum import certified_minimum
 from learners.selection.public_split import SplitRows
 from learners.selection.repetition import RandomRepetition
@@ -145,10 +144,13 @@ PUBLISHED: dict[str, Choose] = {"alphaSplit, as published": split_budget_as_publ
 
 
 def main() -> None:
-    folds = [int(one) for one in sys.argv[1:]] + [3 * FOLDS, FOLDS][len(sys.argv) - 1 :]
+    parser = parser_of(__doc__)
+    parser.add_argument("magic", nargs="?", type=int, default=3 * FOLDS, help="folds of Magic")
+    parser.add_argument("adult", nargs="?", type=int, default=FOLDS, help="folds of Adult")
+    asked = parser.parse_args()
     table = [
-        *table_of("Magic", magic, WAYS | PUBLISHED, folds[0], mean_runs=60),
-        *table_of("Adult", adult, WAYS, folds[1], mean_runs=30),
+        *table_of("Magic", magic, WAYS | PUBLISHED, asked.magic, mean_runs=60),
+        *table_of("Adult", adult, WAYS, asked.adult, mean_runs=30),
     ]
     publish(
         "stability",
@@ -160,10 +162,10 @@ def main() -> None:
             "train (a new partition every ten); ten candidates from .001 to 1; columns brought to [0, 1] "
             "(Magic by least and largest value, Adult by the largest), which leaks as in the paper, rows "
             "divided by their norm, no intercept; "
-            f"{folds[0]} folds of Magic, {folds[1]} of Adult; seeded noise. Mean and standard error over "
-            "folds; index is the mean place of the chosen candidate. Repetition: 60 (Magic) and 30 (Adult) "
-            'expected trials. "alphaSplit, as published" pays two logarithms for each training, and half '
-            "of its epsilon where they exceed it; ours pays one, and an eighth at most. "
+            f"{asked.magic} folds of Magic, {asked.adult} of Adult; seeded noise. Mean and standard error "
+            "over folds; index is the mean place of the chosen candidate. Repetition: 60 (Magic) and 30 "
+            '(Adult) expected trials. "alphaSplit, as published" pays two logarithms for each training, and '
+            "half of its epsilon where they exceed it; ours pays one, and an eighth at most. "
             "Thirty folds of Magic leave alphaSplit at .3 a standard error of .011 in AUC; "
             "`benchmarks.privacy.split_accounting` takes three hundred."
         ),

@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-import argparse
 import time
 
 import numpy as np
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from learners import learn_streamed_ratios
 
 HEADER = ("labelled rows", "learned, cpu s", "new rows", "asked, cpu s", "most off")
@@ -19,7 +18,7 @@ NOISE = 1e-6  # variance of a published share
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--rows", nargs="+", type=int, default=[200_000, 2_000_000, 8_000_000])
     row(2_000)  # what a first call loads
     rows = [row(n) for n in parser.parse_args().rows]

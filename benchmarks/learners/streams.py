@@ -19,7 +19,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 
 from benchmarks.peers.peers import RIVER
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from learners import FPLA, StreamMonitor, WorkerCards
 
 FALL, LENGTH = 500, 1000
@@ -226,6 +226,7 @@ def picture() -> Figure:
 
 
 def main() -> None:
+    parser_of(__doc__).parse_args()
     rng = np.random.default_rng(10)
     stable = drawn(rng, RIVER_WORKERS, RATES[0][0], RATES[0][0])
     peer = ask_river(drawn(rng, RIVER_WORKERS, *RATES[0]), stable)

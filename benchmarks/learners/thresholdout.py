@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -14,7 +13,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from benchmarks.learners.stability import seeded
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from learners.holdout.thresholdout import Thresholdout
 from privacy import History, Json, Noise, Query, Question, Unit
 
@@ -50,7 +49,9 @@ class Sample:
 
 
 def main() -> None:
-    repetitions = int(sys.argv[1]) if len(sys.argv) > 1 else 30
+    parser = parser_of(__doc__)
+    parser.add_argument("repetitions", nargs="?", type=int, default=30)
+    repetitions = parser.parse_args().repetitions
     found: dict[tuple[str, str, int], list[tuple[float, float, float]]] = {}
     refuted: dict[tuple[str, str], list[int]] = {}
     for seed in range(repetitions):

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.learners.stability import seeded
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from learners.holdout.thresholdout import Thresholdout
 from privacy import History, Ledger, Query, Question, Unit
 
@@ -26,6 +26,7 @@ QUERY = Query("speed", "holdout", np.zeros(N), Unit.ROW, n=N, l1=math.inf)
 
 
 def main() -> None:
+    parser_of(__doc__).parse_args()
     right = np.arange(N) % 2 == 0
     with tempfile.TemporaryDirectory() as folder:
         rows = [

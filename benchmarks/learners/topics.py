@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +23,7 @@ from sklearn.naive_bayes import MultinomialNB
 from sklearn.pipeline import make_pipeline
 
 from benchmarks.peers.peers import TOPICS
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from learners import GraphLDA
 from learners.topics.held_out_words import quadrature
 from tests.learners.topics.simulated_documents import layered, matched, simulate
@@ -234,7 +233,9 @@ def picture(
 
 
 def main() -> None:
-    seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    parser = parser_of(__doc__)
+    parser.add_argument("seeds", nargs="?", type=int, default=5)
+    seeds = parser.parse_args().seeds
     rows: list[Row] = list(recovery(seeds))
     worth = list(label_worth(min(seeds, 3)))
     rows += [

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -13,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.svm import SVC, LinearSVC
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from learners import PotentialSVC
 
 WORKERS, TASKS, EACH, POOR, KNOWN = 200, 400, 30, 0.3, 40
@@ -86,7 +85,9 @@ WAYS: dict[str, Score] = {
 
 
 def main() -> None:
-    repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 30
+    parser = parser_of(__doc__)
+    parser.add_argument("repeats", nargs="?", type=int, default=30)
+    repeats = parser.parse_args().repeats
     area: dict[str, list[float]] = {name: [] for name in WAYS}
     for seed in range(repeats):
         rng = np.random.default_rng(seed)

@@ -6,7 +6,6 @@ from a twelfth to 3,200 rows. ``--repetitions 12`` repeats each year as often.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import gzip
 import math
@@ -17,7 +16,7 @@ from scipy.optimize import brentq
 
 from benchmarks.learners.ratio_sets import DATA, load
 from benchmarks.learners.stability import seeded
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from learners import LinearModel, NoisyGradientDescent
 from learners.private.noisy_descent import gaussian_ratio
 from learners.private.objective_perturbation import training_query
@@ -98,7 +97,7 @@ def year(x: np.ndarray, y: np.ndarray, seed: int) -> dict[str, list[float]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--repetitions", type=int, default=12, help="years of each set")
     n, rows = parser.parse_args().repetitions, list[list[str]]()
     for name in SETS:

@@ -7,7 +7,6 @@ It exits with 1 where fewer than 95 in 100 are caught, where one that survives i
 a sample of all, writes its page.
 """
 
-import argparse
 import gc
 import math
 import os
@@ -27,7 +26,7 @@ from benchmarks.mutants.planting import KILLED, SURVIVED, UNPLANTED, Alive, reac
 from benchmarks.mutants.reach import Reach
 from benchmarks.mutants.survivors import SURVIVORS
 from benchmarks.mutants.written import WRITTEN, check_written, copy_tree, try_written
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 
 ROOT = Path(__file__).resolve().parents[2]
 ENOUGH = 0.95
@@ -197,7 +196,7 @@ def write_page(tried: Counter[str], killed: Counter[str], drawn: str) -> None:
 
 def main() -> int:
     """Try all mutants; return the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--only", default="", help="mutants whose file, function or code holds it")
     parser.add_argument("--among", type=Path, help="a file with the names of those to try")
     parser.add_argument("--sample", type=int, help="so many of those made by rule, at random")

@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks.peers import comparison_here as here
 from benchmarks.peers.peers import CLEANLAB, CROWDKIT, DIFFPRIVLIB, QUAPY
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 
 __all__ = ["HEADER", "PEERS", "ROWS", "Row"]
 
@@ -91,6 +91,7 @@ ROWS = (
 
 
 def main() -> None:
+    parser_of(__doc__).parse_args()
     answers = {peer: asked(peer) for peer in PEERS}
     rows = [
         (row.peer, row.what, answers[row.peer][row.here.__name__], row.here(), row.how)

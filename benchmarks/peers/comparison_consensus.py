@@ -21,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks.peers.peers import CLEANLAB
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from benchmarks.quality.crowd_sets import DATA, SETS, read_set, right
 from quality import CrowdLabels, dawid_skene, encode, majority_vote, next_labels
 
@@ -47,6 +47,7 @@ NOTE = (
 
 
 def main() -> None:
+    parser_of(__doc__).parse_args()
     timed(encode([0, 1, 2] * 3, [0, 0, 0, 1, 1, 1, 2, 2, 2], list("abcaabbbc")))  # compiles
     crowds = {name: read_set(DATA / name) for name in SETS}
     found = {

@@ -5,11 +5,9 @@ python -m benchmarks.privacy.cumulative_shares [--draws 4000]
 
 from __future__ import annotations
 
-import argparse
-
 import numpy as np
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from privacy import DiscreteLaplaceLaw, LatticeLaplace, cumulative_noise
 from privacy.mechanisms.partial_sums import partial_sum_variance
 
@@ -79,7 +77,7 @@ def row(n_classes: int, epsilon: float, n_draws: int) -> tuple[str, ...]:
 
 def main() -> None:
     """Print the table and write it down."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("--draws", type=int, default=4_000, help="draws of the noise a row")
     n_draws = parser.parse_args().draws
     rows = [row(k, epsilon, n_draws) for k in (2, 3, 5, 10) for epsilon in (0.1, 1.0)]

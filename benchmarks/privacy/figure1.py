@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from benchmarks.privacy.paper_rule import paper_scale
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from privacy import LatticeLaplace, project_to_simplex
 from privacy.mechanisms.dirichlet_pairs import (
     expected_distortion,
@@ -121,6 +121,7 @@ def draw(panels: Sequence[tuple[str, list[tuple[float, list[float]]]]]) -> Figur
 
 
 def main() -> None:
+    parser_of(__doc__).parse_args()
     rng = np.random.default_rng(0)
     varied = (
         ("classes", [(c, counts_of(c, 0.05), EPSILON) for c in range(2, 11)]),

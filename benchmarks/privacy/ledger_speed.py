@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from flows.files import KEY as KEY_FILE
 from flows.files import LEDGER
 from privacy import LatticeLaplace, Ledger, Query, Unit, plan
@@ -31,6 +31,7 @@ LISTED = 20
 
 
 def main() -> None:
+    parser_of(__doc__).parse_args()
     with tempfile.TemporaryDirectory() as folder:
         measured = [_measure(Path(folder) / str(size), size) for size in SIZES]
     publish(

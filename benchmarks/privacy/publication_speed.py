@@ -5,7 +5,6 @@ python -m benchmarks.privacy.publication_speed
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from privacy import DiscreteGaussian, DiscreteLaplace, LatticeLaplace, Ledger, Query, class_counts
 from privacy.mechanisms.noisy_max import NoisyMax
 from privacy.noise import SystemNoise
@@ -53,7 +52,7 @@ class CountedNoise(SystemNoise):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--groups", type=int, default=10_000, metavar="N", help="groups to publish")
     n_groups = parser.parse_args().groups
     queries = _queries(n_groups)

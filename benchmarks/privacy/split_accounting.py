@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
@@ -21,7 +19,7 @@ from benchmarks.learners.stability import (
     split_budget_as_published,
     unit,
 )
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 
 EPSILON = 0.3
 WAYS: dict[str, Choose] = {
@@ -31,7 +29,9 @@ WAYS: dict[str, Choose] = {
 
 
 def main() -> None:
-    n_folds = int(sys.argv[1]) if len(sys.argv) > 1 else 30 * FOLDS
+    parser = parser_of(__doc__)
+    parser.add_argument("folds", nargs="?", type=int, default=30 * FOLDS)
+    n_folds = parser.parse_args().folds
     x, y = load("Magic")
     scaled = {
         "to [0, 1]": unit((x - x.min(axis=0)) / np.ptp(x, axis=0)),

@@ -7,14 +7,13 @@ crowd-kit takes a quarter of an hour; its figures change only with its version a
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable
 
 import numpy as np
 
 from benchmarks.peers.crowdkit_labels import GIGABYTES, PEERS, SECONDS, ask_crowdkit
-from benchmarks.publish import RESULTS, publish
+from benchmarks.publish import RESULTS, parser_of, publish
 from benchmarks.quality.crowd_sets import DATA, SETS, read_set, right
 from quality import (
     Auto,
@@ -51,7 +50,7 @@ AGGREGATORS: dict[str, Callable[[CrowdLabels], Consensus]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument(
         "--keep-peers", action="store_true", help="crowd-kit's rows stay the page's"
     )

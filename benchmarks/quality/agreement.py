@@ -7,7 +7,6 @@ python -m benchmarks.quality.agreement 200 1000000        crowds a row, and labe
 from __future__ import annotations
 
 import json
-import sys
 import tempfile
 import time
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.peers.peers import KRIPPENDORFF
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from quality import CrowdLabels, alpha_interval
 from quality.agreement import METRICS, Metric
 
@@ -155,7 +154,12 @@ def peer(labels: CrowdLabels) -> dict[str, tuple[float, float]]:
     return json.loads(printed) if printed else {}
 
 
-def main(n_crowds: int = 4000, n_labels: int = 10_000_000) -> None:
+def main() -> None:
+    parser = parser_of(__doc__)
+    parser.add_argument("crowds", nargs="?", type=int, default=4_000)
+    parser.add_argument("labels", nargs="?", type=int, default=10_000_000)
+    given = parser.parse_args()
+    n_crowds, n_labels = given.crowds, given.labels
     rows = [row for setting in SETTINGS for row in coverage(setting, n_crowds)]
     note = " ".join(NOTE.split()).format(
         crowds=n_crowds, labels=n_labels, error=100 * (0.95 * 0.05 / n_crowds) ** 0.5
@@ -170,4 +174,4 @@ def main(n_crowds: int = 4000, n_labels: int = 10_000_000) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main()

@@ -10,7 +10,6 @@ of models, with 100 gold tasks and without (`calibration`), and the wrong tasks 
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, product
@@ -20,7 +19,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from benchmarks.quality.crowd_sets import DATA, FAMILIES, read_set
 from benchmarks.quality.dependence import PANELS, panel_of
 from benchmarks.quality.thinned import LARGE, thinned
@@ -324,7 +323,7 @@ def measured(crowd: Crowd, prior: RightnessPrior, n_draws: int) -> dict[str, Sco
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--draws", type=int, default=10, help="draws of gold tasks per set")
     parser.add_argument(
         "--first", action="store_true", help="the page on the tasks put first alone"

@@ -13,7 +13,7 @@ from itertools import product
 import numpy as np
 
 from benchmarks.peers.crowdkit_labels import PEERS, Answer, ask_crowdkit
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from benchmarks.quality.crowd_sets import DATA, FAMILIES, read_set, right
 from benchmarks.quality.thinned import LARGE as WHOLE_ALONE
 from benchmarks.quality.thinned import MIN_GOLD, thinned
@@ -83,6 +83,7 @@ class Found:
 
 
 def main() -> None:
+    parser_of(__doc__).parse_args()
     sets = {name: look_at(name) for family in FAMILIES for name in family}
     left_out: dict[str, tuple[Rule, float]] = {}
     for family in FAMILIES:

@@ -7,7 +7,6 @@ The peers run in an environment of their own. The held-out answers are a fifth o
 
 from __future__ import annotations
 
-import argparse
 import csv
 import json
 import tempfile
@@ -17,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.peers.peers import PAIRWISE
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from benchmarks.quality.crowd_sets import DATA
 from quality import (
     Comparisons,
@@ -180,7 +179,7 @@ def speed(n: int) -> tuple[str, ...]:
 
 
 def main() -> None:
-    asked = argparse.ArgumentParser(description=__doc__)
+    asked = parser_of(__doc__)
     asked.add_argument("--crowds", type=int, default=200)
     asked.add_argument("--rows", type=int, default=10_000_000)
     given = asked.parse_args()

@@ -7,7 +7,6 @@ crowd-kit runs in an environment of its own, on the same rows in the same shuffl
 
 from __future__ import annotations
 
-import argparse
 import json
 import tempfile
 import time
@@ -18,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.peers.peers import CROWDKIT
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from benchmarks.quality.crowd_sets import DATA, SETS, read_set
 from benchmarks.quality.dawid_skene_speed import power_law_crowd
 from flows import crowdkit as estimators
@@ -55,7 +54,7 @@ def cases(n_classes: int, glad_iterations: int) -> list[Case]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--sets", nargs="+", default=SMALLER)
     parser.add_argument(
         "--large", type=int, default=114_000, help="labels drawn for speed; 0: none"

@@ -10,7 +10,6 @@ left out by their names.
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import subprocess
@@ -21,7 +20,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from benchmarks.peers.peers import CROWDKIT
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 
 HEADER = ("tests of", "tests", "pass", "why the others do not")
 FILES = {  # of crowd-kit's folder of tests, and the classes they are about
@@ -54,7 +53,7 @@ for name in ours.__all__:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("tests", type=Path, help="the folder tests of crowd-kit's repository")
     parser.add_argument("--copy", default="a clone", help="what copy it is, in words for the page")
     arguments = parser.parse_args()

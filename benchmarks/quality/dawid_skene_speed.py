@@ -9,7 +9,6 @@ below 0.6 / classes); rows shuffled.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable
 from typing import Any, no_type_check
@@ -17,7 +16,7 @@ from typing import Any, no_type_check
 import numpy as np
 from numba import njit
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from quality import CrowdLabels, dawid_skene, encode, majority_vote
 
 SMOOTHING = 0.01
@@ -28,7 +27,7 @@ HEADER = (
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--labels", type=int, nargs="+", default=[100_000, 1_000_000])
     parser.add_argument("--classes", type=int, nargs="+", default=[2, 5])
     parser.add_argument("--iterations", type=int, default=100)

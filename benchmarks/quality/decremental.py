@@ -11,14 +11,13 @@ timed at ten points of the same series and multiplied, and there cost and sorted
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import process_time
 
 import numpy as np
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from benchmarks.quality.dawid_skene_speed import read_bandwidth
 from quality import (
     Assignment,
@@ -54,7 +53,7 @@ class Series:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--labels", type=int, nargs="+", default=[100_000])
     sizes = parser.parse_args().labels
     bandwidth = read_bandwidth()

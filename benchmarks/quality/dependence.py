@@ -10,7 +10,6 @@ workers of real crowds (`dependence_busiest`), and panels of language models (`d
 
 from __future__ import annotations
 
-import argparse
 import csv
 from collections import Counter, defaultdict
 from collections.abc import Callable
@@ -20,7 +19,7 @@ from itertools import product
 import numpy as np
 from scipy.special import expit
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from benchmarks.quality.crowd_sets import DATA, read_set, right
 from quality import (
     CrowdLabels,
@@ -352,7 +351,7 @@ def panel_facts(panel: Panel, n_seeds: int) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--seeds", type=int, default=10, help="crowds per row")
     parser.add_argument("--page", choices=PAGES, help="this page alone")
     given = parser.parse_args()

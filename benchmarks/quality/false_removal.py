@@ -7,13 +7,12 @@ The crowds are simulated, some without adversaries and some with 30 % of them.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from quality import (
     CrowdLabels,
     encode,
@@ -36,7 +35,7 @@ SHAPES: dict[str, tuple[Callable[..., Assignment], int]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--crowds", type=int, default=500, help="honest crowds of each shape")
     parser.add_argument("--others", type=int, default=20, help="crowds with adversaries, a row")
     chosen = parser.parse_args()

@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from benchmarks.quality.crowd_sets import DATA, SETS, read_set, right
 from flows.stages.labels.whole_labels import DENSE
 from quality import (
@@ -40,6 +40,7 @@ def _given(penalty: np.ndarray, labels: CrowdLabels) -> np.ndarray:
 
 
 def main() -> None:
+    parser_of(__doc__).parse_args()
     rows = []
     for name in SETS:
         labels, gold = read_set(DATA / name)

@@ -10,7 +10,6 @@ the scoring alone, both in one process, after a small crowd has been scored.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -18,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from quality import (
     CrowdLabels,
     encode,
@@ -62,7 +61,7 @@ CROWDS: dict[str, dict[str, Any]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--labels", nargs="+", type=int, default=list(SIZES))
     sizes = parser.parse_args().labels
     scored(crowd_of(ENOUGH * 10, np.random.default_rng(0)), CANDIDATES)

@@ -5,14 +5,13 @@ python -m benchmarks.quality.gold_readings
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from benchmarks.quality.dependence import PANELS, panel_of
 from flows.stages.learning.task_voices import MIN_TRUTHS
 from learners import read_by_gold
@@ -129,7 +128,7 @@ def row_of(panels: list[Judged], n_draws: int) -> tuple[str, ...]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--draws", type=int, default=20, help="draws of gold tasks per panel")
     n_draws = parser.parse_args().draws
     rows = []

@@ -7,7 +7,6 @@ python -m benchmarks.quality.gold_shares
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from itertools import chain
 import numpy as np
 import scipy.stats
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from benchmarks.quality.crowd_sets import DATA, NEWER, SETS, read_set
 from flows.spending import split_price
 from privacy import LatticeCorrection, LatticeLaplace
@@ -51,7 +50,7 @@ def populations() -> dict[str, np.ndarray]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--draws", type=int, default=PRIVATE_DRAWS, help="draws with privacy")
     parser.add_argument(
         "--workers", type=int, default=2, help="processes; results do not depend on them"

@@ -5,11 +5,9 @@ python -m benchmarks.quality.gold_shares_margins
 
 from __future__ import annotations
 
-import argparse
-
 import numpy as np
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from benchmarks.quality.gold_shares import (
     LEVEL,
     N_GOLD,
@@ -42,7 +40,7 @@ NOTE = (
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--draws", type=int, default=DRAWS)
     draws = parser.parse_args().draws
     sets = [whole for whole in populations().values() if len(whole) > 2]

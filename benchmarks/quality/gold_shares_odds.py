@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from benchmarks.quality.crowd_sets import FAMILIES, SETS
 from benchmarks.quality.gold_shares import N_GOLD, noise, populations, private
 from quality.shares import released
@@ -26,6 +26,7 @@ NOTE = (
 
 
 def main() -> None:
+    parser_of(__doc__).parse_args()
     found = populations()
     families = [tuple(name for name in family if name in found) for family in FAMILIES]
     rows: list[tuple[str, ...]] = []

@@ -5,7 +5,6 @@ python -m benchmarks.quality.graded_filter [--crowds 20] [--processes 2]
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
@@ -14,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from quality import CrowdLabels, encode, filter_dishonest, regular_assignment, simulate_crowd
 from quality.reputation.graded_answers import fit_graded
 
@@ -126,7 +125,7 @@ def seconds_of_fit(n_labels: int) -> float:
 
 def main() -> None:
     """Print the table and write it down."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("--crowds", type=int, default=20, help="simulated crowds a row")
     parser.add_argument("--processes", type=int, default=2)
     given = parser.parse_args()

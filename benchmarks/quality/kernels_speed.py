@@ -7,7 +7,6 @@ The crowd is that of `benchmarks.quality.dawid_skene_speed`.
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 import tempfile
@@ -20,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from benchmarks.quality.crowdkit_speed import Peer, measure_crowdkit
 from benchmarks.quality.dawid_skene_speed import power_law_crowd, read_bandwidth
 from quality import (
@@ -120,7 +119,7 @@ KERNELS = (
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--labels", type=int, default=1_000_000)
     n_labels = parser.parse_args().labels
     rows, memory = [], []

@@ -13,7 +13,7 @@ from itertools import product
 
 import numpy as np
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from benchmarks.quality.crowd_sets import DATA, SETS, read_set, right
 from benchmarks.quality.table1 import PAPER, TIES
 from quality import CrowdLabels
@@ -38,6 +38,7 @@ CHOSEN = ("√d", "d")
 
 
 def main() -> None:
+    parser_of(__doc__).parse_args()
     agreed = [read_set(DATA / name, keep="agreed") for name in TIES]
     every = [read_set(DATA / name) for name in SETS]
     paper = np.array([float(PAPER[name, "KOS+"].split(" /")[0]) for name in TIES])

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.special import digamma
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from benchmarks.quality.crowdkit_speed import measure_crowdkit
 from quality import (
     Consensus,
@@ -49,6 +49,7 @@ NOTE = (
 
 
 def main() -> None:
+    parser_of(__doc__).parse_args()
     warm_up()
     crowds = [crowd(*size) for size in SIZES]
     rows = [

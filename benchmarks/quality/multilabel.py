@@ -7,7 +7,6 @@ crowd-kit runs in an environment of its own.
 
 from __future__ import annotations
 
-import argparse
 import json
 import tempfile
 import time
@@ -18,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.peers.peers import CROWDKIT
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from benchmarks.quality.crowd_sets import DATA, read_set
 from quality import (
     MultiLabelConsensus,
@@ -220,7 +219,7 @@ def large(n: int) -> tuple[str, ...]:
 
 
 def main() -> None:
-    asked = argparse.ArgumentParser(description=__doc__)
+    asked = parser_of(__doc__)
     asked.add_argument("--crowds", type=int, default=2)
     asked.add_argument("--rows", type=int, default=500_000)
     given = asked.parse_args()

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from quality import (
     CrowdLabels,
     auto,
@@ -196,6 +196,7 @@ def measure(kind: Kind) -> tuple[str, ...]:
 
 
 def main() -> None:
+    parser_of(__doc__).parse_args()
     rows = [measure(kind) for kind in KINDS]
     publish("odd_crowds", "Crowds on which nothing was chosen", HEADER, rows, note=NOTE)
 

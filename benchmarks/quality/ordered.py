@@ -5,13 +5,12 @@ python -m benchmarks.quality.ordered
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from benchmarks.quality.crowd_sets import DATA, read_set
 from benchmarks.quality.dependence import panel_of
 from quality import (
@@ -208,7 +207,7 @@ def simulated(crowd: Crowd, n_seeds: int) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = parser_of(__doc__)
     parser.add_argument("--seeds", type=int, default=20, help="of each kind of simulated crowd")
     n_seeds = parser.parse_args().seeds
     sets = {name: look_at(*read(name)) for family in FAMILIES for name in family}

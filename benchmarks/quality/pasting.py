@@ -8,7 +8,6 @@ of people, paste every model), and simulated with one paster among three to ten 
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from itertools import combinations, product
 
 import numpy as np
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from benchmarks.quality.dependence import PANELS, Panel, panel_of
 from benchmarks.quality.signals import auc
 from quality import CrowdLabels, encode, pasted_answers, regular_assignment, simulate_crowd
@@ -260,7 +259,7 @@ NOTE = (
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--seeds", type=int, default=4, help="crowds dealt per row")
     n_seeds = parser.parse_args().seeds
     settled, said = spreads()

@@ -5,7 +5,6 @@ python -m benchmarks.quality.random_crowds
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -13,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.peers.crowdkit_labels import PEERS, ask_crowdkit
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from benchmarks.quality.calibration import drawn, wrong_first
 from benchmarks.quality.crowd_sets import right
 from benchmarks.quality.thinned import RULES as ALL_RULES
@@ -318,7 +317,7 @@ def rows_of(which: str, found: list[Found]) -> Iterator[tuple[str, ...]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--crowds", type=int, default=N_CROWDS, help="crowds that are drawn")
     found = []
     for seed in range(parser.parse_args().crowds):

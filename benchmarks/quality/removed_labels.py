@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from benchmarks.quality.crowd_sets import DATA, FAMILIES, read_set, right
 from benchmarks.quality.thinned import LARGE, MIN_GOLD, thinned
 from quality import (
@@ -129,6 +129,7 @@ def row(name: str, scores: list[Scores]) -> tuple[str, ...]:
 
 
 def main() -> None:
+    parser_of(__doc__).parse_args()
     found: dict[str, list[Scores]] = {}
     for parts in (sets(), simulated()):
         for name, scores in parts:

@@ -9,7 +9,7 @@ from itertools import product
 
 import numpy as np
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from benchmarks.quality.crowd_sets import right
 from benchmarks.quality.dependence import Crowd, odd_crowd
 from quality import auto, dependent_groups, encode, majority_vote, regular_assignment
@@ -104,6 +104,7 @@ def honest_facts() -> dict[str, str | int]:
 
 
 def main() -> None:
+    parser_of(__doc__).parse_args()
     kinds = product(SHAPES, CLASSES, ACCURACIES)
     rows = [clique_row(shape, n_classes, accuracy) for shape, n_classes, accuracy in kinds]
     title = "Cliques whose members share few tasks"

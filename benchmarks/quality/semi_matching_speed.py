@@ -12,7 +12,6 @@ building their matrices is not counted. Their cost is the same.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from time import process_time
 from typing import Any
@@ -22,7 +21,7 @@ from scipy.optimize import linprog
 from scipy.sparse import block_array, csr_array
 from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from benchmarks.quality.dawid_skene_speed import least, read_bandwidth
 from benchmarks.quality.decremental import DESIGNS, Design, crowd
 from quality import conflict_graph, power_law_assignment, semi_matching, soft_penalty
@@ -38,7 +37,7 @@ HEADER = (
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--labels", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     sizes = parser.parse_args().labels
     bandwidth = read_bandwidth()

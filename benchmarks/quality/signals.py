@@ -7,14 +7,13 @@ The figures are areas under the ROC curve for separating adversaries from honest
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from itertools import product
 
 import numpy as np
 from scipy.stats import rankdata
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from benchmarks.quality.pair_test import collusion_pairs
 from quality import (
     CrowdLabels,
@@ -89,7 +88,7 @@ def measure(strategy: str, share: float, overlap: int, design: str, n_crowds: in
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--crowds", type=int, default=40, help="simulated crowds per cell")
     n_crowds = parser.parse_args().crowds
     shape = (len(STRATEGIES), len(SHARES), len(DESIGNS), len(OVERLAPS), len(SIGNALS))

@@ -8,7 +8,6 @@ in what share of many designs each of its signs holds.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import spearmanr
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from quality import (
     CrowdLabels,
     dawid_skene,
@@ -70,7 +69,7 @@ COLUMNS = [
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--runs", type=int, default=100, help="simulated crowds per column")
     parser.add_argument("--checks", type=int, default=10, help="the same for every other design")
     given = parser.parse_args()

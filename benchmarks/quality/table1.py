@@ -8,7 +8,6 @@ The paper shows the best of the 11 results, chosen with gold.
 
 from __future__ import annotations
 
-import argparse
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from functools import partial
 
 import numpy as np
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from benchmarks.quality.crowd_sets import DATA, read_set
 from quality import (
     CrowdLabels,
@@ -100,7 +99,7 @@ class Crowd:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument(
         "--tie-breaks", type=int, default=100, help="random orders of equal workers"
     )

@@ -5,14 +5,13 @@ python -m benchmarks.quality.thinned
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from benchmarks.peers.crowdkit_labels import PEERS, ask_crowdkit
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from benchmarks.quality.crowd_sets import DATA, FAMILIES, read_set, right
 from quality import (
     CrowdLabels,
@@ -107,7 +106,7 @@ def measure(part: Thinned) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--seeds", type=int, default=1, help="draws of what is left of a set")
     n_seeds = parser.parse_args().seeds
     found: dict[str, list[dict[str, float]]] = {}

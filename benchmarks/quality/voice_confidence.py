@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from benchmarks.quality.crowd_sets import DATA, read_set
 from benchmarks.quality.dependence import PANELS, panel_of
 from benchmarks.quality.voices import CROWDS, SEEDS, SETS, campaign, features_of, joined, split
@@ -48,6 +48,7 @@ class Case(NamedTuple):
 
 
 def main() -> None:
+    parser_of(__doc__).parse_args()
     rows = []
     for title, cases in (
         *public_cases().items(),

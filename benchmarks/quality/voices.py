@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import csv
 import gzip
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from benchmarks.quality.crowd_sets import DATA, read_set, right
 from benchmarks.quality.dependence import PANELS, Panel, panel_of
 from flows.aggregators import consensus_of
@@ -80,6 +79,13 @@ def features_of(folder: Path, labels: CrowdLabels) -> np.ndarray:
     rows = csv.reader(text.splitlines()[1:])
     found = {row[0]: np.array(row[1:], dtype=np.float64) for row in rows}
     return np.stack([found[name] for name in labels.tasks.astype(str)])
+
+
+def main() -> None:
+    pages = {"simulated": on_campaigns, "panels": on_panels, "alone": without_people}
+    parser = parser_of(__doc__)
+    parser.add_argument("page", nargs="?", choices=pages)
+    pages.get(parser.parse_args().page, on_sets)()
 
 
 def on_sets() -> None:
@@ -308,6 +314,4 @@ def _half(panel: Panel, rule: str, seed: int) -> list[float]:
 
 
 if __name__ == "__main__":
-    {"simulated": on_campaigns, "panels": on_panels, "alone": without_people}.get(
-        sys.argv[-1], on_sets
-    )()
+    main()

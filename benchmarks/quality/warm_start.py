@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from benchmarks.quality.crowd_sets import DATA, SETS, read_set, right
 from quality import (
     CrowdLabels,
@@ -36,6 +36,7 @@ YESTERDAY, MOST = 0.9, 1000
 
 
 def main() -> None:
+    parser_of(__doc__).parse_args()
     rows = [row for name in SETS for row in rows_of(name)]
     publish(
         "warm_start", "Going on from yesterday's fit", HEADER, rows,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from quality import (
     Consensus,
     CrowdLabels,
@@ -87,6 +87,7 @@ def interval(values: tuple[float, ...]) -> str:
 
 
 def main() -> None:
+    parser_of(__doc__).parse_args()
     rows = [row for kind in KINDS for row in measure(kind)]
     header = ("crowd", "skill", "weight", "rule", "right", "the model says", "confidence says")
     publish("weak_crowds", "Crowds who hardly know the answers", header, rows, note=NOTE)

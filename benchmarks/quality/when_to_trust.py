@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.figure import Figure
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from benchmarks.quality.crowd_sets import right
 from quality import (
     Consensus,
@@ -137,6 +137,7 @@ KINDS = (
 
 
 def main() -> None:
+    parser_of(__doc__).parse_args()
     shapes = [(per_task, per_worker) for per_task in TASK_LABELS for per_worker in WORKER_LABELS]
     cells = [measure(kind, shape) for kind in KINDS for shape in shapes]
     rows = [table_row(cell) for cell in cells]

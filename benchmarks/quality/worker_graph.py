@@ -9,7 +9,7 @@ import networkx as nx
 import numpy as np
 from matplotlib.figure import Figure
 
-from benchmarks.publish import publish
+from benchmarks.publish import parser_of, publish
 from quality import (
     CrowdLabels,
     conflict_graph,
@@ -35,6 +35,7 @@ def crowd() -> CrowdLabels:
 
 
 def main() -> None:
+    parser_of(__doc__).parse_args()
     labels = crowd()
     groups, pairs = dependent_groups(labels), pair_kappas(labels, min_common=5)
     agree, inside = to_networkx(labels, pairs), to_networkx(labels, groups)

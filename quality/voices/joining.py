@@ -131,7 +131,8 @@ def hold_labels_out(
     fit
         The aggregator of the consensus that a voice is to join.
     n_folds
-        From 2 to 32,767. A task's labels go round the folds.
+        From 2 to 32,767. A task's labels go round the folds. Where more tasks have several labels than are
+        judged, one label of each that is judged is held out, all at once: there is one fold.
 
     Raises
     ------
@@ -140,8 +141,8 @@ def hold_labels_out(
 
     Notes
     -----
-    **Cost.** One fit a fold. Beliefs are kept for at most 20,000 tasks, evenly spread; with hundreds of
-    classes for fewer, 4,194,304 numbers in all.
+    **Cost.** One fit a fold. At most 20,000 tasks are judged, evenly spread; with hundreds of classes
+    fewer, so that their beliefs are 4,194,304 numbers in all.
 
     Examples
     --------
@@ -150,10 +151,13 @@ def hold_labels_out(
     >>> hold_labels_out(labels, majority_vote, n_folds=2)
     HeldOut(2 labels of 1 tasks, in 2 folds)
     """
-    fold = folds(labels, n_folds)
-    several = np.flatnonzero(np.diff(labels.task_start) > 1)
+    fold, count = folds(labels, n_folds), np.diff(labels.task_start)
+    several = np.flatnonzero(count > 1)
     most = min(MAX_JUDGED, max(MAX_BELIEFS // (n_folds * max(labels.n_classes, 1)), 1))
     judged = several[:: -(-len(several) // most) or 1]
+    if len(judged) < len(several):  # their labels are evidence enough, at the cost of one fit
+        n_folds, fold = 1, np.full(labels.n_labels, -1, dtype=np.int16)
+        fold[labels.task_start[judged] + np.arange(len(judged)) % count[judged]] = 0
     log_belief = np.empty((n_folds, len(judged), labels.n_classes))
     for number in range(n_folds if len(judged) else 0):
         fitted = fit(labels.keep_labels(fold != number))

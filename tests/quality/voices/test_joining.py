@@ -189,8 +189,12 @@ def test_without_tasks_of_two_labels_no_voice_is_heard():
 def test_a_voice_is_measured_on_so_many_tasks_at_most(monkeypatch):
     labels, truth, voice = crowd()
     monkeypatch.setattr(import_module("quality.voices.joining"), "MAX_JUDGED", 200)
-    held_out = hold_labels_out(labels, majority_vote)
+    fits = []
+    held_out = hold_labels_out(labels, lambda some: fits.append(some) or majority_vote(some))
     assert len(held_out.task) == 200
+    (some,) = fits  # of all labels but one of each task that is judged
+    assert some.n_labels == labels.n_labels - 200
+    assert np.bincount(held_out.labels.task[held_out.fold == 0]).tolist() == [1] * 200
     found = join_voice(majority_vote(labels), voice, held_out)
     assert len(found.label) == 600
     assert np.mean(found.label == truth) > np.mean(majority_vote(labels).label == truth)
@@ -201,7 +205,7 @@ def test_beliefs_of_many_classes_are_of_fewer_tasks(monkeypatch):
     labels, truth, voice = crowd()
     monkeypatch.setattr(import_module("quality.voices.joining"), "MAX_BELIEFS", 5 * 4 * 200)
     held_out = hold_labels_out(labels, majority_vote)
-    assert held_out.log_belief.shape == (5, 200, 4)
+    assert held_out.log_belief.shape == (1, 200, 4)
     found = join_voice(majority_vote(labels), voice, held_out)
     assert np.mean(found.label == truth) > np.mean(majority_vote(labels).label == truth)
 
