@@ -141,9 +141,8 @@ class Plan:
 def plan_releases(run: Run, crowd: Crowd, privacy: PrivacySettings) -> Plan:
     """Plan the run's releases from its consensus labels."""
     label = cache(partial(consensus_label, run, crowd))
-    learned = cache(partial(learned_label, run, crowd))
     counts, groups, sizes, n_left_out = _count_queries(run, crowd, privacy, label)
-    learning = plan_learning(run, crowd, privacy, learned)
+    learning = plan_learning(run, crowd, privacy)
     if not groups:
         raise SettingsError(
             f"[privacy]: min_group_size must leave a group to publish, got {privacy.min_group_size}"
@@ -153,14 +152,12 @@ def plan_releases(run: Run, crowd: Crowd, privacy: PrivacySettings) -> Plan:
     return Plan(noise, counts, learning, groups, sizes, correction, n_left_out)
 
 
-def plan_learning(
-    run: Run, crowd: Crowd, privacy: PrivacySettings, label: Labels
-) -> Learning | None:
+def plan_learning(run: Run, crowd: Crowd, privacy: PrivacySettings) -> Learning | None:
     """Plan the releases of a run's model from its consensus labels; None where none can be trained."""
     model = run.settings.model
     if model is None or crowd.tasks is None or not crowd.tasks.feature_names:
         return None
-    rows = dealt_rows(crowd, label(), run.settings, model)
+    rows = dealt_rows(crowd, learned_label(run, crowd), run.settings, model)
     if not all(cell.any() for cell in (rows.training, rows.validation, rows.holdout)):
         return None
     return _learning(rows, crowd, run, model, privacy)
@@ -208,7 +205,7 @@ def consensus_label(run: Run, crowd: Crowd) -> Int[np.ndarray, " tasks"]:
 
 
 def learned_label(run: Run, crowd: Crowd) -> Int[np.ndarray, " tasks"]:
-    """Return the class codes that a model learns and is judged by: where features joined, those before."""
+    """Return the class codes that a model learns and is judged by: those before features joined them."""
     apart = "by_labels" in pq.read_schema(run.folder / "consensus.parquet").names
     return _codes_of(run, crowd, "by_labels" if apart else "label")
 

@@ -102,12 +102,8 @@ def aggregate(run: Run) -> str:
         plan, planned = plan_next(known, found.consensus, believed, order, run.settings.report)
     run.waits_for("the table of tasks")
     shown = np.where(refused, np.nan, confidence)
-    run.write_rows(
-        "consensus.parquet",
-        _consensus_rows(
-            crowd, found, shown, apart=bool(voices and voices.get("features") and voices["heard"])
-        ),
-    )
+    joined = "features" in heard_beside(voices)
+    run.write_rows("consensus.parquet", _consensus_rows(crowd, found, shown, joined=joined))
     run.write_rows("next_labels.parquet", _next_rows(found, shown, order))
     run.write_table("label_plan.parquet", plan)
     run.waits_for("a closer look at workers and tasks")
@@ -414,15 +410,15 @@ def _gold_check(
 
 
 def _consensus_rows(
-    crowd: Crowd, found: Aggregated, confidence: np.ndarray, *, apart: bool
+    crowd: Crowd, found: Aggregated, confidence: np.ndarray, *, joined: bool
 ) -> Iterator[pa.Table]:
     """Yield rows for the labelled tasks, in the order of the labels' task codes.
 
-    With the label by labels alone beside the label where features joined and `apart` says so.
+    Where features joined the label, the one that the crowd's labels alone gave stands beside it.
     """
     tasks, consensus, group = found.tasks, found.consensus, crowd.label_group()
     for rows in _parts_of(len(tasks.tasks)):
-        alone = {"by_labels": coded_texts(tasks.classes, found.of_labels[rows])} if apart else {}
+        alone = {"by_labels": coded_texts(tasks.classes, found.of_labels[rows])} if joined else {}
         yield arrow_table(
             {
                 "task": tasks.tasks[rows].astype(str, copy=False),

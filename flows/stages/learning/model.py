@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from flows.run import Crowd, Run, load_crowd
 from flows.settings import GateSettings, ModelSettings, PrivacySettings
-from flows.spending import Learning, learned_label, paying, plan_learning, published_size
+from flows.spending import Learning, paying, plan_learning, published_size
 from flows.stages.learning.class_ratios import why_no_features
 from flows.stages.learning.year_model import (
     DESCENT,
@@ -208,7 +207,7 @@ def _prepared(run: Run, crowd: Crowd) -> tuple[Learning, PrivacySettings, ModelS
     why_not = why_no_release(run.settings) or why_no_features(crowd)
     if privacy is None or why_not is not None:
         return str(why_not)
-    learning = plan_learning(run, crowd, privacy, partial(learned_label, run, crowd))
+    learning = plan_learning(run, crowd, privacy)
     if learning is None:
         return "there are too few labelled tasks to deal to training, validation and holdout"
     return learning, privacy, model
