@@ -109,7 +109,8 @@ def main() -> None:
             "the stages' work are starting, settings, the run folder, Prefect, ending and all "
             "imports, also those that happen while a stage works. Boosted "
             "trees are tried for class ratios where a feature takes 2 to 63 values (here one more, of "
-            "7): scikit-learn, which brings pandas and scipy.stats with it, is loaded there alone. "
+            "7). scikit-learn, which brings pandas and scipy.stats with it, is loaded for these and where "
+            "features join the consensus, as they do here. "
             + (
                 "A run on a Prefect server was not measured this time."
                 if asked.no_server

@@ -61,10 +61,11 @@ Row = tuple[str, str, str]
 def joined(labels: CrowdLabels, fit: Rule, features: np.ndarray, seed: int) -> JoinedVoice:
     """The consensus joined with the features, by the steps of a run."""
     consensus, held_out = fit(labels), hold_labels_out(labels, fit)
-    rng, believed, last = np.random.default_rng(seed), consensus.posterior, None
+    rng, believed, last, tried = np.random.default_rng(seed), consensus.posterior, None, None
     for _ in range(ROUNDS):
-        said = cross_fitted_probabilities(features, believed, rng=rng).probabilities
-        found = join_voice(consensus, said, held_out)
+        learned = cross_fitted_probabilities(features, believed, rng=rng, inverse_penalties=tried)
+        tried = np.unique(learned.inverse_penalty).tolist()
+        found = join_voice(consensus, learned.probabilities, held_out)
         last = found if last is None or found.heard else last
         if not found.heard:
             break

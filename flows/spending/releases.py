@@ -65,8 +65,9 @@ from privacy import (
 from privacy.accounting import exact, six_digits_down
 
 __all__ = [
-    "PLAN", "Learning", "Plan", "consensus_label", "gate_of", "plan_learning", "plan_releases",
-    "protected_unit", "published_group_sizes", "published_size", "training_of", "with_grown_partition",
+    "PLAN", "Learning", "Plan", "consensus_label", "gate_of", "learned_label", "plan_learning",
+    "plan_releases", "protected_unit", "published_group_sizes", "published_size", "training_of",
+    "with_grown_partition",
 ]  # fmt: skip
 
 PLAN = "planned class counts"  # the plan's name in the ledger

@@ -10,6 +10,7 @@ True
 """
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
 
@@ -60,6 +61,7 @@ def cross_fitted_probabilities(
     rng: np.random.Generator,
     n_folds: int = 5,
     taught: Bool[np.ndarray, " tasks"] | None = None,
+    inverse_penalties: Sequence[float] | None = None,
 ) -> CrossFitted:
     """Learn class probabilities from other tasks' features and soft labels, by logistic regression.
 
@@ -79,12 +81,15 @@ def cross_fitted_probabilities(
     taught
         True for each task to learn from; None for all. The others are dealt to the folds as well, so
         that their probabilities are as sure as those of the tasks learned from.
+    inverse_penalties
+        scikit-learn's C of the models that are tried, > 0, the simplest first; None for .0001 to .1. A second
+        call that learns nearly the same is faster with those that the first chose; one alone is not judged.
 
     Raises
     ------
     ValueError
-        If the arrays do not fit each other, hold negative numbers or ones that are not finite, or
-        `n_folds` is out of its range.
+        If the arrays do not fit each other, hold negative numbers or ones that are not finite, `n_folds` is
+        out of its range, or no penalty is given or one not > 0 and finite.
 
     Notes
     -----
@@ -104,6 +109,11 @@ def cross_fitted_probabilities(
     features, believed = numbers("features", features), numbers("believed", believed)
     taught = np.asarray(np.ones(len(features), dtype=np.bool_) if taught is None else taught)
     _check(features, believed, taught, n_folds)
+    tried = [
+        float(c) for c in (INVERSE_PENALTIES if inverse_penalties is None else inverse_penalties)
+    ]
+    if not (tried and all(0 < c < np.inf for c in tried)):
+        raise ValueError(f"inverse_penalties must be one or more numbers > 0, got {tried}")
     features, _ = within_squares(features)
     fold = np.empty(len(features), dtype=np.int64)
     for part in (taught, ~taught):
@@ -112,14 +122,14 @@ def cross_fitted_probabilities(
     chosen = np.empty(n_folds)
     with threadpool_limits(limits=1):  # the same bytes on any number of threads
         for number in range(n_folds):
-            after = (number + 1) % n_folds
             known = np.flatnonzero(taught & (fold != number))
-            inner, judged = known[fold[known] != after], known[fold[known] == after]
+            after = fold[known] == (number + 1) % n_folds
+            inner, judged = known[~after], known[after]
             scores = [
                 _log_score(_fit(features, believed, inner, c, rng), features, believed, judged)
-                for c in INVERSE_PENALTIES
+                for c in (tried if len(tried) > 1 else ())
             ]
-            chosen[number] = INVERSE_PENALTIES[int(np.argmax(scores))]
+            chosen[number] = tried[int(np.argmax(scores)) if scores else 0]
             model = _fit(features, believed, known, chosen[number], rng)
             out = fold == number
             probabilities[out] = _predict(model, features[out], believed.shape[1])

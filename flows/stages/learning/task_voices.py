@@ -295,9 +295,7 @@ def _rounds(
     gold: Int[np.ndarray, " tasks"] | None = None,
 ) -> tuple[JoinedVoice, Voice]:
     """Let a classifier learn the consensus and join it, a few times; return both of the last round."""
-    from learners.task_features import (
-        cross_fitted_probabilities,
-    )  # scikit-learn, for runs with features alone
+    from learners.task_features import cross_fitted_probabilities as learn  # scikit-learn
 
     def fit(labels: CrowdLabels) -> Consensus:
         return consensus_of(labels, chosen, seed=seed, gold=gold)
@@ -307,8 +305,10 @@ def _rounds(
         taught |= gold >= 0
     held_out, rng = hold_labels_out(kept, fit), np.random.default_rng(seed)
     believed, last = consensus.posterior, None
+    tried: list[float] | None = None
     for _ in range(ROUNDS):
-        learned = cross_fitted_probabilities(features, believed, rng=rng, taught=taught)
+        learned = learn(features, believed, rng=rng, taught=taught, inverse_penalties=tried)
+        tried = np.unique(learned.inverse_penalty).tolist()  # nearly the same is learned anew
         voice = _silent(learned.probabilities, taught)
         found = decided(join_voice(consensus, voice, held_out, gold=gold), chosen.loss)
         if last is None or found.heard:
@@ -322,7 +322,7 @@ def _rounds(
         return last
     # not by the voice's votes: where no worker votes beside it, its errors are nobody else's to show
     sure = calibrate(kept, last[0].posterior).believed(last[0].posterior)
-    answers = cross_fitted_probabilities(features, sure, rng=rng, taught=taught).probabilities
+    answers = learn(features, sure, rng=rng, taught=taught, inverse_penalties=tried).probabilities
     return _answered(*last, answers, chosen)
 
 

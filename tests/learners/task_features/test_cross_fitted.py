@@ -53,6 +53,24 @@ def test_the_penalty_is_chosen_on_tasks_that_the_model_did_not_see():
     assert np.median(found.inverse_penalty) == 1e-4
 
 
+def test_a_penalty_that_is_given_alone_is_not_judged_and_learns_the_same():
+    """Where every fold would choose it: the deal is that of the same generator."""
+    features, believed, _ = campaign()
+    found = cross_fitted_probabilities(features, believed, rng=np.random.default_rng(1))
+    (chosen,) = np.unique(found.inverse_penalty)
+    again = fitted(features, believed, inverse_penalties=[chosen])
+    assert again.tobytes() == found.probabilities.tobytes()
+    assert fitted(features, believed, inverse_penalties=[1e-4]).tobytes() != again.tobytes()
+
+
+@pytest.mark.refusal
+@pytest.mark.parametrize("penalties", [[], [0.0], [0.1, -1.0], [np.inf], [np.nan]])
+def test_penalties_that_no_model_has_are_refused(penalties):
+    features, believed, _ = campaign()
+    with pytest.raises(ValueError, match="inverse_penalties must be one or more numbers > 0, got"):
+        fitted(features, believed, inverse_penalties=penalties)
+
+
 def test_a_class_that_nobody_believes_in_stays_possible():
     features, believed, _ = campaign()
     found = fitted(features, np.column_stack([believed, np.zeros(len(believed))]))
